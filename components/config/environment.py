@@ -1,0 +1,35 @@
+"""Everything a person may write for one environment: the root of the config."""
+
+from __future__ import annotations
+
+from .base import Env, Json, Name, Strict
+from .pools import Pools
+from .services import Service
+from .software import Budget, Cluster, ExistingCluster, Queue, Software, VersionOverrides
+
+
+class Environment(Strict):
+    """One environment, as in the `config:` of Pulumi.<env>.yaml, each key prefixed with the project's name."""
+
+    cluster: Cluster = ExistingCluster()
+    """The Kubernetes cluster."""
+    versions: VersionOverrides = VersionOverrides()
+    """Versions set by hand."""
+    software: Software = Software()
+    """Cluster software."""
+    node_pools: Pools = {}
+    """Node pools, by name."""
+    queues: dict[Name, Queue] = {}
+    """Queues of the batch scheduler, by name."""
+    image: str | None = None
+    """Image repository of the services, e.g. <account>.dkr.ecr.<region>.amazonaws.com/llm-serve."""
+    models: dict[str, Json] = {}
+    """Further model rows, by id, for models that the catalog does not have."""
+    services: dict[Name, Service] = {}
+    """Services, by name."""
+    budget: Budget = Budget()
+    """Ceilings."""
+    env: Env = {}
+    """Environment of every Ray container of every service."""
+    policy: dict[str, str] = {}
+    """Rule id -> error, warning or off, for this environment, with the reason written beside it in the file."""

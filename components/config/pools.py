@@ -1,0 +1,124 @@
+"""Node pools: where GPUs come from, and how a GPU of the pool is shared."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from .base import Json, Labels, Name, NonNegative, Positive, PositiveFloat, Strict, Taint
+
+Sharing = Literal["none", "mig", "time_slicing", "mps", "kai", "volcano_vgpu"]
+
+
+class GpuSharing(Strict):
+    """How one GPU of the pool is given to more than one pod. One field; the services on the pool follow."""
+
+    strategy: Sharing = "none"
+    """none: a pod gets whole GPUs (replicas may still share one inside a pod by Ray fractions); mig, time_slicing, mps: by
+    the device plugin; kai: KAI fractions; volcano_vgpu: HAMi vGPU."""
+    replicas: Positive | None = None
+    """Slices that time_slicing or mps advertises for each GPU."""
+    mig_strategy: Literal["single", "mixed"] = "single"
+    """How MIG slices are advertised: single as nvidia.com/gpu, mixed as nvidia.com/mig-<profile>."""
+    mig_profile: str | None = None
+    """MIG profile all GPUs of the pool are cut into, e.g. 1g.10gb, or a mig-parted config name such as all-balanced."""
+    rename_by_default: bool = False
+    """Time-slicing: advertise nvidia.com/gpu.shared instead of nvidia.com/gpu."""
+    fail_requests_greater_than_one: bool = True
+    """Refuse pods that ask more than one shared GPU: two slices are not two GPUs."""
+
+
+class _Pool(Strict):
+    sharing: GpuSharing = GpuSharing()
+    """How one GPU is shared between pods."""
+    labels: Labels = {}
+    """Further node labels; llm-serving/pool is always set."""
+    taints: tuple[Taint, ...] | None = None
+    """Node taints; GPU pools get nvidia.com/gpu=present:NoSchedule when this is not given."""
+    min: NonNegative = 0
+    """Fewest nodes."""
+    max: NonNegative = 1
+    """Most nodes."""
+
+
+class ExistingPool(_Pool):
+    """Nodes that are there already; states what the plan must know of them."""
+
+    kind: Literal["existing"]
+    """existing"""
+    gpu: str | None = None
+    """GPU of the catalog, e.g. L4 or A100-80; none for a CPU pool."""
+    gpus_per_node: NonNegative = 0
+    """GPUs of one node."""
+    cpu: PositiveFloat
+    """CPU cores that pods can have on one node."""
+    memory_gib: PositiveFloat
+    """Memory (GiB) that pods can have on one node."""
+    node_selector: Labels | None = None
+    """Labels that select the nodes; llm-serving/pool: <name> when not given."""
+    spot: bool = False
+    """Nodes can be taken away at any time."""
+    driver_version: str | None = None
+    """NVIDIA driver on the nodes, e.g. 580.95.05; judged against the image's CUDA."""
+    efa: bool = False
+    """Nodes have Elastic Fabric Adapters and their device plugin."""
+    price_usd_hour: PositiveFloat | None = None
+    """Price of one node, for the cost of the plan."""
+    architecture: Literal["x86_64", "arm64"] = "x86_64"
+    """CPU architecture of the nodes."""
+
+
+class Reservation(Strict):
+    """A capacity block or an on-demand capacity reservation (ODCR)."""
+
+    id: str = Field(pattern="^cr-[0-9a-f]+$")
+    """Reservation id, cr-..."""
+    kind: Literal["capacity_block", "on_demand"]
+    """capacity_block is bought for a period; on_demand is an ODCR."""
+
+
+class AwsPool(_Pool):
+    """EC2 nodes: an EKS managed node group, or a Karpenter NodePool with its EC2NodeClass."""
+
+    kind: Literal["managed", "karpenter"] = "managed"
+    """managed: EKS managed node group; karpenter: NodePool and EC2NodeClass."""
+    instance_types: tuple[str, ...] = Field(min_length=1)
+    """EC2 types. More than one only with spot, Karpenter or when all have the same GPUs."""
+    capacity: Literal["on_demand", "spot"] = "on_demand"
+    """Purchase option; a reservation is given by `reservation`."""
+    reservation: Reservation | None = None
+    """Capacity block or ODCR the nodes come from."""
+    ami: str | None = None
+    """EKS amiType; derived from the instance types (NVIDIA AMI for GPUs, standard for none, ARM where the type is ARM)."""
+    ami_id: str | None = None
+    """A custom AMI (then `ami` is CUSTOM); states its driver in `driver_version`."""
+    driver_version: str | None = None
+    """NVIDIA driver of the AMI; derived from the AMI."""
+    desired: NonNegative | None = None
+    """Nodes at creation; later changes belong to the autoscaler. Derived: `min`."""
+    zones: tuple[str, ...] | None = None
+    """Availability zones; derived: all of the cluster's (one for EFA placement groups and reservations)."""
+    efa: bool = False
+    """Attach all network cards of the type as EFA interfaces, with a cluster placement group."""
+    root_disk_gib: Positive | None = None
+    """Root volume; derived from images and weights of the services on the pool."""
+    max_unavailable: Positive = 1
+    """Nodes of the group that may be replaced at once in an update."""
+    node_repair: bool = True
+    """EKS replaces nodes whose health fails."""
+    limits: Json = {}
+    """Karpenter NodePool limits; derived: max x GPUs, CPU and memory of the largest type."""
+    hop_limit: Positive = 1
+    """IMDSv2 hop limit. Pods use Pod Identity and do not need 2."""
+
+
+def _pool_kind(value: Any) -> str:
+    kind = value.get("kind", "managed") if isinstance(value, dict) else getattr(value, "kind", "managed")
+    return "existing" if kind == "existing" else "managed"
+
+
+Pool = Annotated[
+    Annotated[ExistingPool, Tag("existing")] | Annotated[AwsPool, Tag("managed")], Discriminator(_pool_kind)
+]
+Pools = dict[Name, Pool]

@@ -1,0 +1,215 @@
+"""A service: models behind one endpoint, and everything about how it runs that is not about one model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
+from .models import Model
+
+
+class Image(Strict):
+    """Image of head and workers."""
+
+    repository: str | None = None
+    """Repository without tag; the environment's `image` when not given."""
+    tag: str | None = None
+    """Tag; derived from the versions and the content of serve_apps/, so that code and image cannot drift apart."""
+    digest: str | None = Field(default=None, pattern="^sha256:[0-9a-f]{64}$")
+    """Digest, which wins over the tag."""
+    pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
+    """Kubernetes imagePullPolicy."""
+    size_gib: PositiveFloat = 12
+    """Unpacked size, for disks and start-up time."""
+
+
+class PodShape(Strict):
+    """CPU, memory and details of a pod."""
+
+    cpu: PositiveFloat | None = None
+    """CPU cores (request and limit); derived."""
+    memory_gib: PositiveFloat | None = None
+    """Memory (GiB, request and limit); derived."""
+    cpu_limit: bool = True
+    """Set a CPU limit. Without one the pod is not throttled by CFS and may use idle cores."""
+    shm_gib: PositiveFloat | None = None
+    """/dev/shm (GiB); derived: KubeRay's memory-backed volume for tensor parallel, bounded."""
+    ray_start_params: dict[str, str] = {}
+    """Parameters of ray start, over the derived ones."""
+    resources: dict[str, str] = {}
+    """Resources the Ray autoscaler sees in the group, over the derived ones."""
+    env: Env = {}
+    """Environment of the container. No secrets: they go by reference."""
+    labels: Labels = {}
+    """Pod labels."""
+    annotations: Labels = {}
+    """Pod annotations."""
+    node_selector: Labels | None = None
+    """Node selector; derived from the pool."""
+    tolerations: tuple[Toleration, ...] | None = None
+    """Tolerations; derived from the pool's taints."""
+
+
+class Head(PodShape):
+    """The Ray head. It runs the control plane, never replicas."""
+
+    pool: Name | None = None
+    """Node pool; derived: the smallest CPU pool on which it fits."""
+    service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the head Service (dashboard, client port): ClusterIP."""
+
+
+class Worker(PodShape):
+    """Shape of the worker pods that carry engines; one worker group for each pool and pod shape."""
+
+    gpus_per_pod: Positive | None = None
+    """GPUs of one pod; derived: what one engine needs on one node."""
+    hosts: Positive | None = None
+    """Pods of one multi-host replica (numOfHosts); derived from pipeline parallel."""
+    min: NonNegative | None = None
+    """Fewest pods (minReplicas); derived from the models' replicas."""
+    replicas: NonNegative | None = None
+    """Pods at creation; derived: min."""
+    max: NonNegative | None = None
+    """Most pods (maxReplicas); derived from the models' replicas."""
+
+
+class Autoscaling(Strict):
+    """Ray's autoscaler for worker pods."""
+
+    enabled: bool | None = None
+    """Derived: whether a model's replicas differ between min and max."""
+    version: Literal["v1", "v2"] = "v2"
+    """Autoscaler version."""
+    idle_timeout_seconds: Positive = 300
+    """Seconds before an idle worker pod goes."""
+    upscaling_mode: Literal["Default", "Aggressive", "Conservative"] = "Default"
+    """How fast pods are added."""
+
+
+class Upgrade(Strict):
+    """What happens on a change that needs a new Ray cluster."""
+
+    strategy: Literal["new_cluster", "incremental", "none"] = "new_cluster"
+    """new_cluster: a second cluster beside the first (double GPUs, no outage); incremental: step by step through a Gateway; none: never."""
+    step_size_percent: int = 25
+    """Traffic moved in a step."""
+    interval_seconds: int = 60
+    """Seconds between steps."""
+    max_surge_percent: int = 50
+    """Capacity of the new cluster beyond what it serves."""
+    gateway_class: str | None = None
+    """GatewayClass; derived from the environment's gateway."""
+
+
+class FaultTolerance(Strict):
+    """GCS fault tolerance: the service goes on when the head dies."""
+
+    backend: Literal["none", "redis", "rocksdb"] = "none"
+    """none: a lost head means a new cluster; redis; rocksdb (alpha gate)."""
+    redis_address: str | None = None
+    """host:port or redis://..."""
+    redis_password: SecretKey | None = None
+    """Password, by reference."""
+    storage_gib: Positive = 10
+    """Volume of the rocksdb backend."""
+
+
+class Auth(Strict):
+    """Ray token authentication for the dashboard, jobs and client ports."""
+
+    mode: Literal["token", "disabled"] = "token"
+    """token needs Ray >= 2.52."""
+    secret: str | None = None
+    """Secret with key auth_token; KubeRay makes one when not given."""
+    kubernetes_tokens: bool = False
+    """Kubernetes token auth (not for RayService and RayJob)."""
+
+
+class Expose(Strict):
+    """How clients reach the endpoint."""
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the Serve Service."""
+    internal: bool = True
+    """LoadBalancer: internal to the VPC."""
+    port: Positive = 8000
+    """Port of the endpoint."""
+
+
+class Job(Strict):
+    """A batch job (kind ray_job)."""
+
+    entrypoint: str
+    """Command that the job runs."""
+    submission_mode: Literal["K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"] = "HTTPMode"
+    """Who submits; K8sJobMode cannot be used with KAI."""
+    shutdown_after_finish: bool = True
+    """Delete the Ray cluster when the job ends."""
+    ttl_seconds: NonNegative = 300
+    """Seconds between the end and the deletion."""
+    backoff_limit: NonNegative = 2
+    """Retries, each on a fresh cluster."""
+    active_deadline_seconds: Positive | None = None
+    """Most seconds a job may run."""
+
+
+class Service(Strict):
+    """Models behind one endpoint."""
+
+    kind: Literal["ray_service", "ray_cluster", "ray_job", "vllm"] = "ray_service"
+    """ray_service; ray_cluster (shared, apps deployed by others); ray_job (batch); vllm (plain Deployment, no Ray)."""
+    app: str = "openai_chat"
+    """Serve app in serve_apps/."""
+    app_args: Json = {}
+    """Further arguments of the serve app, checked by its own types."""
+    namespace: str = "default"
+    """Namespace; it must exist."""
+    create_namespace: bool = False
+    """Make the namespace."""
+    models: dict[Name, Model] = {}
+    """Models, by the name clients use."""
+    pool: Name | None = None
+    """Node pool of the workers; derived: the only GPU pool, when there is one."""
+    image: Image = Image()
+    """Image of head and workers."""
+    head: Head = Head()
+    """Ray head."""
+    worker: Worker = Worker()
+    """Worker pods."""
+    autoscaling: Autoscaling = Autoscaling()
+    """Ray autoscaler."""
+    upgrade: Upgrade = Upgrade()
+    """Upgrade strategy."""
+    fault_tolerance: FaultTolerance = FaultTolerance()
+    """GCS fault tolerance."""
+    auth: Auth = Auth()
+    """Ray authentication."""
+    expose: Expose = Expose()
+    """Endpoint."""
+    job: Job | None = None
+    """The job of kind ray_job."""
+    ray_version: str | None = None
+    """rayVersion; derived from the versions of the environment."""
+    queue: Name | None = None
+    """Queue of the batch scheduler."""
+    priority_class: str | None = None
+    """Priority class; derived under KAI: inference for services, train for jobs."""
+    huggingface_token: SecretKey | None = None
+    """Token for gated models, by reference."""
+    secret_env: dict[str, SecretKey] = {}
+    """Further environment from Secrets, by reference."""
+    service_account: str | None = None
+    """Service account of the pods (S3 access by Pod Identity)."""
+    env: Env = {}
+    """Environment of every Ray container. No secrets: they go by reference."""
+    labels: Labels = {}
+    """Labels of the custom resource (copied to its clusters and pods by KubeRay where it says so)."""
+    annotations: Labels = {}
+    """Annotations of the custom resource."""
+    ready_timeout_seconds: Positive | None = None
+    """How long the deployment waits for Ready; derived from download and load time."""
+    patch: Json = {}
+    """Merged over the custom resource at the end; the result is judged like everything else."""

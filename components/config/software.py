@@ -1,0 +1,208 @@
+"""The cluster, and the cluster software that is installed on it by Helm or, on a cluster without a registry, from manifests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from .base import Labels, Name, NonNegative, Positive, Strict
+
+BatchScheduler = Literal["none", "kai", "volcano", "yunikorn", "scheduler-plugins"]
+
+
+class ExistingCluster(Strict):
+    """A cluster that is there already."""
+
+    kind: Literal["existing"] = "existing"
+    """existing"""
+    kubeconfig: str | None = None
+    """Path of a kubeconfig; the ambient KUBECONFIG when not given."""
+    context: str | None = None
+    """Context of the kubeconfig; its current one when not given."""
+    kubernetes_version: str | None = None
+    """Kubernetes minor, e.g. 1.34, for the checks of versions that go together."""
+
+
+class Network(Strict):
+    """The VPC of the cluster: made, or given by ids."""
+
+    cidr: str = "10.0.0.0/16"
+    """Address range of a VPC that is made."""
+    zones: tuple[str, ...] = ()
+    """Availability zones; derived: the first three of the region."""
+    nat: Literal["single", "per_zone"] = "single"
+    """One NAT gateway, or one in each zone."""
+    vpc_id: str | None = None
+    """An existing VPC; then private_subnet_ids must be given."""
+    private_subnet_ids: tuple[str, ...] = ()
+    """Existing private subnets, in at least two zones."""
+
+
+class AwsCluster(Strict):
+    """An EKS cluster that the stack makes."""
+
+    kind: Literal["aws"]
+    """aws"""
+    region: str
+    """AWS region."""
+    name: str | None = None
+    """Cluster name; derived from project and environment."""
+    kubernetes_version: str | None = None
+    """Kubernetes minor; derived from components/versions.py."""
+    network: Network = Network()
+    """The VPC."""
+    public_endpoint_cidrs: tuple[str, ...] = ()
+    """Who may reach the API server from outside; none: private endpoint only."""
+    admin_role_arns: tuple[str, ...] = ()
+    """IAM roles that get cluster-admin by access entries."""
+    log_types: tuple[str, ...] = ("api", "audit", "authenticator")
+    """Control-plane logs that are kept."""
+    log_retention_days: Positive = 30
+    """Days control-plane logs are kept."""
+    weights_bucket: bool = True
+    """Make an S3 bucket for model weights that the engines may read."""
+    tags: Labels = {}
+    """Tags of every AWS resource."""
+
+
+Cluster = Annotated[ExistingCluster | AwsCluster, Field(discriminator="kind")]
+
+
+class Component(Strict):
+    """What every installed piece of cluster software has in common."""
+
+    install: bool | None = None
+    """Install it; derived: whether something in this environment needs it."""
+    version: str | None = None
+    """Chart version; derived from components/versions.py."""
+    values: dict[str, JsonValue] = {}
+    """Helm values merged over the derived ones; the result is judged."""
+
+
+class GpuOperator(Component):
+    """NVIDIA GPU Operator."""
+
+    dcgm_exporter: bool = True
+    """GPU metrics."""
+
+
+class KubeRay(Component):
+    """KubeRay operator, by its chart or from the manifests of its Go module."""
+
+    source: Literal["chart", "manifests"] = "chart"
+    """chart: Helm; manifests: kustomize directory (`directory`), for a cluster that reaches no chart repository."""
+    directory: str | None = None
+    """Folder of the operator's kustomization (config/default of the KubeRay module), for source manifests. $VARIABLES are expanded."""
+    image: str | None = None
+    """Operator image; the chart's own when not given."""
+    feature_gates: dict[str, bool] = {}
+    """Feature gates set by hand, over the derived ones."""
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces the operator watches; all when empty."""
+
+
+class Kai(Component):
+    """KAI Scheduler."""
+
+    gpu_sharing: bool | None = None
+    """Allow GPU fractions; derived: whether a pool's sharing is kai."""
+    default_queue: str | None = None
+    """Queue of pods without a queue label; none by default, so that a forgotten label is seen."""
+
+
+class Volcano(Component):
+    """Volcano."""
+
+
+class Autoscaler(Component):
+    """Node autoscaler."""
+
+    kind: Literal["none", "karpenter", "cluster_autoscaler"] | None = None
+    """Derived: karpenter when a pool is Karpenter's, else cluster_autoscaler on AWS, none elsewhere."""
+
+
+class Monitoring(Component):
+    """kube-prometheus-stack with dashboards for Ray, Serve LLM/vLLM and DCGM."""
+
+
+class Gateway(Strict):
+    """Gateway API, for incremental upgrades and ingress."""
+
+    class_name: str | None = None
+    """GatewayClass that is installed in the cluster; none: no Gateway API."""
+    install: bool = False
+    """Install the Gateway API CRDs and a Gateway implementation."""
+
+
+class Software(Strict):
+    """Cluster software."""
+
+    batch_scheduler: BatchScheduler = "none"
+    """Gang scheduler for Ray pods; exactly one, or none."""
+    gpu_operator: GpuOperator = GpuOperator()
+    """NVIDIA GPU Operator."""
+    kuberay: KubeRay = KubeRay()
+    """KubeRay operator."""
+    kai: Kai = Kai()
+    """KAI Scheduler."""
+    volcano: Volcano = Volcano()
+    """Volcano."""
+    autoscaler: Autoscaler = Autoscaler()
+    """Karpenter or cluster-autoscaler."""
+    monitoring: Monitoring = Monitoring(install=False)
+    """Prometheus and dashboards."""
+    gateway: Gateway = Gateway()
+    """Gateway API."""
+
+
+class QueueShare(Strict):
+    """One resource of a queue. -1 is unlimited."""
+
+    quota: float = Field(default=0, ge=-1)
+    """What the queue is sure of (KAI quota, Volcano deserved)."""
+    limit: float = Field(default=-1, ge=-1)
+    """What it may have at most (KAI limit, Volcano capability)."""
+    weight: float = Field(default=1, ge=0)
+    """Share of what nobody is sure of (KAI over-quota weight)."""
+
+
+class Queue(Strict):
+    """A queue of the batch scheduler. GPUs in GPUs, CPU in cores, memory in GiB."""
+
+    parent: Name | None = None
+    """Parent queue; only leaves take workloads."""
+    gpu: QueueShare = QueueShare()
+    """GPUs."""
+    cpu: QueueShare = QueueShare(quota=-1)
+    """CPU cores."""
+    memory_gib: QueueShare = QueueShare(quota=-1)
+    """Memory in GiB."""
+    priority: NonNegative = 100
+    """Order among siblings."""
+    reclaimable: bool = True
+    """Volcano: others may take back what the queue borrowed."""
+
+
+class VersionOverrides(Strict):
+    """Versions set by hand over components/versions.py; the combination is judged."""
+
+    ray: str | None = None
+    """Ray in the images."""
+    vllm: str | None = None
+    """vLLM in the images."""
+    python: str | None = None
+    """Python minor in the images."""
+    cuda: str | None = None
+    """CUDA of the images, e.g. 13.0."""
+
+
+class Budget(Strict):
+    """Ceilings the plan is held to, upgrades included."""
+
+    usd_per_hour: float | None = Field(default=None, gt=0)
+    """Most the nodes may cost an hour at their peak."""
+    gpus: dict[str, Positive] = {}
+    """Most GPUs of a kind, e.g. the account's quota: {H100: 16}."""
+    vcpus: dict[str, Positive] = {}
+    """EC2 vCPU quotas by family: {G: 768, P: 384} (on demand), {G-spot: ...}."""
