@@ -1,0 +1,252 @@
+"""NVIDIA GPUs that a pool can have: memory, what the chip computes with, MIG profiles, and its names elsewhere.
+
+For: the fit of an engine on a GPU, accelerator names, MIG arithmetic. Not for: instance types (see instances.py).
+
+Two memory figures a GPU, because they differ and both are needed. `memory_mib` is what the driver reports
+(`nvidia-smi --query-gpu=memory.total`), which is also the node label nvidia.com/gpu.memory of GPU Feature Discovery.
+`cuda_memory_mib` is what a process sees (cudaMemGetInfo; "GPU 0 has a total capacity of ..." in PyTorch errors): the
+driver keeps 0.3 to 0.9 GiB for itself. vLLM multiplies gpu_memory_utilization with the second one.
+EC2's own figure (16384 MiB for a T4) is neither; it is in instances.py.
+"""
+
+from dataclasses import dataclass
+
+from policies.catalog import mig
+from policies.catalog.lookup import lookup
+from policies.catalog.mig import MigProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU model.
+
+    name: the catalog's name. memory_mib, cuda_memory_mib: see the module. compute_capability: (major, minor).
+    bf16, fp8, fp4: whether the tensor cores compute with that type (weights can be stored in FP8 on older GPUs too).
+    nvlink: whether the GPUs of an EC2 instance that has several of it are joined by NVLink.
+    ray_accelerator_type: value of accelerator_type in Ray 2.60 (ray.util.accelerators), None where Ray has no name for it.
+    ray_auto_label: the accelerator type Ray derives from the device name at run time (nvidia_gpu.py), which is what a
+        node gets without help; it can exist where `ray_accelerator_type` does not.
+    karpenter_name: value of the label karpenter.k8s.aws/instance-gpu-name, None where Karpenter knows no such instance.
+    """
+
+    name: str
+    memory_mib: int
+    cuda_memory_mib: int
+    compute_capability: tuple[int, int]
+    bf16: bool
+    fp8: bool
+    fp4: bool
+    nvlink: bool
+    ray_accelerator_type: str | None
+    ray_auto_label: str
+    karpenter_name: str | None
+    mig_profiles: tuple[MigProfile, ...]
+    aliases: tuple[str, ...]
+    source: str
+    checked_on: str
+
+    @property
+    def mig_capable(self) -> bool:
+        """Whether the GPU can be cut into MIG instances."""
+        return bool(self.mig_profiles)
+
+    def mig_profile(self, name: str) -> MigProfile:
+        """The profile called `name` ("1g.10gb", or the resource name "nvidia.com/mig-1g.10gb"); UnknownRow otherwise."""
+        plain = name.removeprefix("nvidia.com/mig-")
+        names = tuple(profile.name for profile in self.mig_profiles)
+        note = f"a {self.name} has {', '.join(names)}" if names else f"a {self.name} has no MIG"
+        return lookup("MIG profile", plain, {p.name: p for p in self.mig_profiles}, names, note)
+
+
+_SMI = "published nvidia-smi and PyTorch totals; EC2 product pages"
+_DATE = "2026-11-30"
+
+
+def _gpu(
+    name: str,
+    memory: tuple[int, int],
+    capability: tuple[int, int],
+    *,
+    ray: str | None,
+    auto: str,
+    karpenter: str | None,
+    nvlink: bool = False,
+    mig_profiles: tuple[MigProfile, ...] = (),
+    aliases: tuple[str, ...] = (),
+    source: str = _SMI,
+) -> Gpu:
+    # BF16 tensor cores start at 8.0, FP8 at 8.9, FP4 at 10.0 (CUDA programming guide, compute capabilities).
+    return Gpu(
+        name=name,
+        memory_mib=memory[0],
+        cuda_memory_mib=memory[1],
+        compute_capability=capability,
+        bf16=capability >= (8, 0),
+        fp8=capability >= (8, 9),
+        fp4=capability >= (10, 0),
+        nvlink=nvlink,
+        ray_accelerator_type=ray,
+        ray_auto_label=auto,
+        karpenter_name=karpenter,
+        mig_profiles=mig_profiles,
+        aliases=aliases,
+        source=source,
+        checked_on=_DATE,
+    )
+
+
+# Memory is (driver's MiB, MiB that a process sees). Where several driver versions give several process totals, the
+# smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30 and
+# RTX PRO 4500: theirs is the driver's total less what the driver keeps on the nearest sibling.
+GPUS: tuple[Gpu, ...] = (
+    _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("NVIDIA-A10G", "A10")),
+    _gpu(
+        "A30",
+        (24576, 24125),
+        (8, 0),
+        ray=None,
+        auto="A30",
+        karpenter=None,
+        mig_profiles=mig.A30,
+        aliases=("NVIDIA-A30",),
+    ),
+    _gpu(
+        "A100-40G",
+        (40960, 40335),
+        (8, 0),
+        ray="A100",
+        auto="A100",
+        karpenter="a100",
+        nvlink=True,
+        mig_profiles=mig.A100_40,
+        aliases=("A100-40", "A100-40GB", "A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),
+    ),
+    _gpu(
+        "A100-80G",
+        (81920, 81050),
+        (8, 0),
+        ray="A100",
+        auto="A100",
+        karpenter="a100",
+        nvlink=True,
+        mig_profiles=mig.A100_80,
+        aliases=("A100-80", "A100-80GB", "A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB"),
+    ),
+    _gpu(
+        "B200", (183359, 182630), (10, 0), ray="B200", auto="B200", karpenter="b200", nvlink=True, mig_profiles=mig.B200
+    ),
+    _gpu(
+        "B300", (275040, 274115), (10, 3), ray="B300", auto="B300", karpenter="b300", nvlink=True, mig_profiles=mig.B300
+    ),
+    _gpu(
+        "GB200",
+        (189471, 188733),
+        (10, 0),
+        ray="GB200",
+        auto="GB200",
+        karpenter=None,
+        nvlink=True,
+        mig_profiles=mig.GB200,
+    ),
+    _gpu(
+        "H100",
+        (81559, 81008),
+        (9, 0),
+        ray="H100",
+        auto="H100",
+        karpenter="h100",
+        nvlink=True,
+        mig_profiles=mig.H100,
+        aliases=("H100-80G", "H100-80GB", "NVIDIA-H100-80GB-HBM3"),
+    ),
+    _gpu(
+        "H200",
+        (143771, 143073),
+        (9, 0),
+        ray="H200",
+        auto="H200",
+        karpenter="h200",
+        nvlink=True,
+        mig_profiles=mig.H200,
+        aliases=("NVIDIA-H200",),
+    ),
+    _gpu("L4", (23034, 22487), (8, 9), ray="L4", auto="L4", karpenter="l4", aliases=("NVIDIA-L4",)),
+    _gpu("L40S", (46068, 45404), (8, 9), ray="L40S", auto="L40S", karpenter="l40s", aliases=("NVIDIA-L40S",)),
+    _gpu(
+        "RTX-PRO-4500",
+        (32623, 32102),
+        (12, 0),
+        ray=None,
+        auto="RTX-PRO-4500",
+        karpenter="rtx-pro-4500",
+        mig_profiles=mig.RTX_PRO_4500,
+        aliases=("RTX-PRO-4500-Blackwell",),
+    ),
+    _gpu(
+        "RTX-PRO-6000",
+        (97887, 97249),
+        (12, 0),
+        ray="RTX-PRO-6000",
+        auto="RTX-PRO-6000",
+        karpenter="rtx-pro-server-6000",
+        mig_profiles=mig.RTX_PRO_6000,
+        aliases=("RTX-PRO-Server-6000", "RTX-PRO-6000-Blackwell"),
+    ),
+    _gpu("T4", (15360, 14909), (7, 5), ray="T4", auto="T4", karpenter="t4", aliases=("Tesla-T4",)),
+    _gpu("T4G", (15360, 14909), (7, 5), ray=None, auto="T4G", karpenter="t4g"),
+    _gpu(
+        "V100-16G",
+        (16384, 16160),
+        (7, 0),
+        ray="V100",
+        auto="V100",
+        karpenter=None,
+        nvlink=True,
+        aliases=("V100", "V100-16", "V100-16GB"),
+    ),
+    _gpu(
+        "V100-32G",
+        (32768, 32494),
+        (7, 0),
+        ray="V100",
+        auto="V100",
+        karpenter="v100",
+        nvlink=True,
+        aliases=("V100-32", "V100-32GB"),
+    ),
+)
+
+_BY_NAME = {name.casefold(): gpu for gpu in GPUS for name in (gpu.name, *gpu.aliases)}
+NAMES: tuple[str, ...] = tuple(gpu.name for gpu in GPUS)
+RAY_ACCELERATOR_TYPES: frozenset[str] = frozenset(
+    # ray.util.accelerators of Ray 2.60.0, NVIDIA names only. The two sized A100 names are accepted by LLMConfig but no
+    # node gets them by itself: whoever asks for one must add the resource accelerator_type:A100-80G to the group.
+    {
+        "A100",
+        "A100-40G",
+        "A100-80G",
+        "A10G",
+        "B200",
+        "B300",
+        "GB200",
+        "GB300",
+        "H100",
+        "H20",
+        "H200",
+        "K80",
+        "L4",
+        "L40S",
+    }
+    | {"P100", "P4", "RTX-PRO-6000", "T4", "V100"}
+)
+
+
+def get(name: str) -> Gpu:
+    """The GPU called `name` (case does not matter; common aliases are known); UnknownRow with close names otherwise."""
+    return lookup("GPU", name, _BY_NAME, NAMES)
+
+
+def for_ray_accelerator_type(accelerator_type: str) -> tuple[Gpu, ...]:
+    """The GPUs that a Ray accelerator_type can mean: "A100" means two, an unknown name none."""
+    sized = {"A100-40G": "A100-40G", "A100-80G": "A100-80G"}.get(accelerator_type)
+    return tuple(gpu for gpu in GPUS if (gpu.name == sized if sized else gpu.ray_accelerator_type == accelerator_type))
