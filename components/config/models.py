@@ -16,8 +16,8 @@ class Gpu(Strict):
     """Share of a GPU for each engine worker; memory share, bundles and environment are derived from it."""
     mig: str | None = None
     """MIG profile for each worker, e.g. 3g.40gb; derived from the pool's own when it has one."""
-    headroom: float = Field(default=0.04, ge=0, lt=0.5)
-    """Part of the GPU left free beside a shared engine's gpu_memory_utilization: contexts and fragments of co-tenants."""
+    headroom: float | None = Field(default=None, ge=0, lt=0.5)
+    """Part of the GPU left free beside a shared engine: contexts and fragments of co-tenants; derived: 1.2 GiB, at least 3 %."""
 
 
 class Parallel(Strict):
@@ -45,7 +45,7 @@ class Replicas(Strict):
     target_ongoing_requests: PositiveFloat | None = None
     """Requests in flight for each replica that scaling aims at; derived from max_num_seqs of the engine."""
     max_ongoing_requests: Positive | None = None
-    """Requests a replica takes at once; derived: a third above the target, at least the target + 1."""
+    """Requests a replica takes at once; derived from max_num_seqs of the engine, above the target."""
     max_queued_requests: int = Field(default=-1, ge=-1)
     """Requests a router holds for each replica's lack before it answers 503; -1 is unlimited."""
     upscale_delay_s: PositiveFloat | None = None

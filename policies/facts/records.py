@@ -148,7 +148,9 @@ class PodGroup:
     memory_mib: int | None = None
     limits: Values = field(default_factory=dict)  # of containers[0], as declared
     requests: Values = field(default_factory=dict)
-    gpu_resource: str | None = None  # nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared, volcano.sh/vgpu-number
+    gpu_resource: str | None = (
+        None  # nvidia.com/gpu, nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared, volcano.sh/vgpu-number
+    )
     gpus: float = 0  # count of gpu_resource in the limits
     gpu_containers: int = 0  # containers of the pod that ask for GPUs
     ray_start_params: Values = field(default_factory=dict)
@@ -194,7 +196,9 @@ class Engine:
     pipeline: int = 1
     data: int = 1
     expert: bool = False
-    bundles: tuple[Values, ...] = ()  # placement group declared by hand or by us, expanded to one for each worker; () = none declared
+    bundles: tuple[
+        Values, ...
+    ] = ()  # placement group declared by hand or by us, expanded to one for each worker; () = none declared
     bundles_form: Literal["none", "bundles", "bundle_per_worker"] = "none"
     strategy: str | None = None
     placement_group_config: Values | None = None  # as declared

@@ -1,0 +1,182 @@
+"""Pod templates of a Ray head and of a worker group: resources, GPUs, selectors, tolerations, environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.config import PodShape, SecretKey
+from components.manifests.serve_config import GROUP_STOCK, group_resource
+from components.plan.spec import GroupSpec, ServiceSpec
+from policies.facts import NodePool
+
+CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
+GPU = "nvidia.com/gpu"
+
+
+def head_group(spec: ServiceSpec) -> dict[str, Any]:
+    """headGroupSpec. num-cpus and num-gpus 0: the head runs the control plane, and no replica, task or GPU (ray#29753)."""
+    head = spec.head
+    shape = spec.config.head
+    env = {
+        "NVIDIA_VISIBLE_DEVICES": "void"
+    }  # a container without a GPU limit sees all GPUs of an NVIDIA node otherwise
+    params = {"num-cpus": "0", "num-gpus": "0", **shape.ray_start_params}
+    group: dict[str, Any] = {
+        "rayStartParams": {k: v for k, v in sorted(params.items()) if not (shape.resources and _in_resources(k))},
+        "serviceType": shape.service_type,
+        "template": _template(spec, shape, "head", env, head.cpu, head.memory_gib, {}, head.pool, {}),
+    }
+    if shape.resources:
+        group["resources"] = dict(sorted(shape.resources.items()))
+    return group
+
+
+def _in_resources(param: str) -> bool:
+    # KubeRay refuses both (controllers/ray/utils/validation.go): a person who sets `resources` owns all of them
+    return param in ("num-cpus", "num-gpus", "memory", "resources")
+
+
+def worker_group(spec: ServiceSpec, group: GroupSpec) -> dict[str, Any]:
+    """One entry of workerGroupSpecs."""
+    shape = spec.config.worker
+    limits, annotations = _gpu_limits(group)
+    cpu, memory = group.cpu or 4.0, group.memory_gib or 16.0
+    resources = _ray_resources(spec, group, cpu)
+    resources.update(shape.resources)
+    own = any(_in_resources(param) for param in shape.ray_start_params)
+    return {
+        "groupName": group.name,
+        "minReplicas": group.min,
+        "replicas": group.replicas,
+        "maxReplicas": group.max,
+        "numOfHosts": group.hosts,
+        "rayStartParams": dict(sorted(shape.ray_start_params.items())),
+        **({} if own else {"resources": dict(sorted(resources.items()))}),
+        "template": _template(spec, shape, "worker", {}, cpu, memory, limits, group.pool, annotations),
+    }
+
+
+def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:
+    """What one pod brings to Ray, so that the autoscaler knows it before a pod exists (KubeRay reads only keys that end in gpu)."""
+    resources = {"CPU": f"{max(1, int(cpu))}"}
+    if group.device == "gpu":
+        resources["GPU"] = f"{group.gpus_per_pod}"
+    if len(spec.groups) > 1:
+        resources[group_resource(group.name)] = GROUP_STOCK
+    return resources
+
+
+def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
+    """(container limits, pod annotations) that give the pod its GPUs, by the pool's sharing."""
+    if group.device == "cpu":
+        return {}, {}
+    sharing = group.pool.sharing if group.pool else None
+    count = f"{group.gpus_per_pod}"
+    if group.gpu_fraction and sharing and sharing.strategy == "kai":
+        return {}, {"gpu-fraction": f"{group.gpu_fraction:g}"}
+    if group.gpu_fraction and sharing and sharing.strategy == "volcano_vgpu":
+        memory = int(group.gpu_fraction * (group.pool.gpu_mib or 0)) if group.pool else 0
+        limits = {"volcano.sh/vgpu-number": count}
+        if memory:
+            limits["volcano.sh/vgpu-memory"] = f"{memory}"
+        return limits, {}
+    if group.mig_profile and sharing and sharing.mig_strategy == "mixed":
+        return {f"nvidia.com/mig-{group.mig_profile}": count}, {}
+    if sharing and sharing.strategy == "time_slicing" and sharing.rename_by_default:
+        return {"nvidia.com/gpu.shared": count}, {}
+    return {GPU: count}, {}
+
+
+def _template(
+    spec: ServiceSpec,
+    shape: PodShape,
+    role: str,
+    env: dict[str, str],
+    cpu: float,
+    memory_gib: float,
+    limits: dict[str, str],
+    pool: NodePool | None,
+    annotations: dict[str, str],
+) -> dict[str, Any]:
+    config = spec.config
+    quantities = {"cpu": quantity(cpu), "memory": f"{memory_gib:g}Gi", **limits}
+    requests = dict(quantities)
+    if not shape.cpu_limit:
+        quantities.pop("cpu")
+    container: dict[str, Any] = {
+        "name": CONTAINER[role],
+        "image": spec.image,
+        "imagePullPolicy": config.image.pull_policy,
+        "env": environment(spec, {**env, **spec.environment.env, **config.env, **shape.env}),
+        "resources": {"limits": dict(sorted(quantities.items())), "requests": dict(sorted(requests.items()))},
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
+    pod: dict[str, Any] = {
+        "containers": [container],
+        "enableServiceLinks": False,
+    }  # no VLLM_PORT=tcp://... (vllm#15613)
+    if shape.shm_gib is not None:
+        container["volumeMounts"] = [{"name": "dshm", "mountPath": "/dev/shm"}]
+        pod["volumes"] = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shape.shm_gib:g}Gi"}}]
+    selector = shape.node_selector if shape.node_selector is not None else _selector(pool)
+    if selector:
+        pod["nodeSelector"] = dict(sorted(selector.items()))
+    tolerations = _tolerations(shape, pool)
+    if tolerations:
+        pod["tolerations"] = tolerations
+    if config.service_account:
+        pod["serviceAccountName"] = config.service_account
+    merged = {**annotations, **shape.annotations}
+    metadata: dict[str, Any] = {}
+    if shape.labels:
+        metadata["labels"] = dict(sorted(shape.labels.items()))
+    if role == "head":
+        # A drained head restarts the control plane, and without fault tolerance the whole service: autoscalers leave it alone.
+        merged.setdefault("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")
+        merged.setdefault("karpenter.sh/do-not-disrupt", "true")
+    if merged:
+        metadata["annotations"] = dict(sorted(merged.items()))
+    return {"metadata": metadata, "spec": pod} if metadata else {"spec": pod}
+
+
+def environment(spec: ServiceSpec, values: dict[str, str]) -> list[dict[str, Any]]:
+    """Environment entries, sorted by name; secrets only as references."""
+    secrets: dict[str, SecretKey] = dict(spec.config.secret_env)
+    if spec.config.huggingface_token is not None:
+        secrets["HF_TOKEN"] = spec.config.huggingface_token
+    entries: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in values.items()}
+    for name, ref in secrets.items():
+        entries[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": ref.secret, "key": ref.key}}}
+    return [entries[name] for name in sorted(entries)]
+
+
+def _selector(pool: NodePool | None) -> dict[str, str]:
+    if pool is None:
+        return {}
+    return {str(key): str(value) for key, value in pool.labels.items() if key in SELECTING} or {
+        str(key): str(value) for key, value in pool.labels.items()
+    }
+
+
+SELECTING = ("llm-serving/pool",)
+
+
+def _tolerations(shape: PodShape, pool: NodePool | None) -> list[dict[str, str]]:
+    """From the pool's taints; NoExecute and NoSchedule alike. A person's own list replaces them."""
+    if shape.tolerations is not None:
+        return [{k: v for k, v in toleration.model_dump().items() if v} for toleration in shape.tolerations]
+    if pool is None:
+        return []
+    entries = []
+    for taint in pool.taints:
+        entry = {"key": taint.key, "operator": "Equal" if taint.value else "Exists", "effect": taint.effect}
+        if taint.value:
+            entry["value"] = taint.value
+        entries.append(dict(sorted(entry.items())))
+    return entries
+
+
+def quantity(cores: float) -> str:
+    """Kubernetes quantity of CPU cores: "2", "500m"."""
+    milli = round(cores * 1000)
+    return f"{milli // 1000}" if milli % 1000 == 0 else f"{milli}m"

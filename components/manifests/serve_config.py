@@ -1,0 +1,138 @@
+"""serveConfigV2: applications of Ray Serve, their LLMConfigs, placement groups and routers. Plain data in, plain data out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.config import deep_merge
+from components.plan import engines as engine_args
+from components.plan.spec import EngineSpec, ServiceSpec
+from serve_apps import APPS
+
+ROUTERS = {
+    # python/ray/serve/llm/request_router.py and python/ray/serve/experimental (2.60.0); power of two is Serve's default.
+    "prefix_affinity": "ray.serve.llm.request_router.PrefixCacheAffinityRouter",
+    "kv_aware": "ray.serve.llm.request_router.KVAwareRouter",
+    "session": "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter",
+    "round_robin": "ray.serve.experimental.round_robin_router.RoundRobinRouter",
+}
+# A group's own resource: bundles ask for a crumb of it where a service has several groups, so that an engine lands on the pods
+# that were sized for it and not on another group's free GPU.
+GROUP_CRUMB = 0.001
+GROUP_STOCK = "1"
+
+
+def group_resource(group: str) -> str:
+    return f"group-{group}"
+
+
+def llm_config(engine: EngineSpec) -> dict[str, Any]:
+    """The LLMConfig of one engine, as Ray Serve LLM reads it."""
+    model = engine.config
+    config: dict[str, Any] = {
+        "model_loading_config": {"model_id": engine.name, "model_source": engine.source},
+        "engine_kwargs": engine.engine_args,
+        "deployment_config": _deployment(engine),
+    }
+    if model.accelerator_type:
+        config["accelerator_type"] = model.accelerator_type
+    if model.device == "cpu":
+        config["accelerator_config"] = {"kind": "cpu"}
+    config["placement_group_config"] = _placement(engine)
+    if model.lora is not None:
+        config["lora_config"] = {
+            "dynamic_lora_loading_path": model.lora.path,
+            "max_num_adapters_per_replica": model.lora.max_adapters,
+        }
+    experimental = dict(model.experimental)
+    if model.disaggregation is not None and model.disaggregation.connector == "NixlConnector":
+        base = model.disaggregation
+        port = base.prefill_port_base if engine.role == "prefill" else base.decode_port_base
+        experimental.setdefault("NIXL_SIDE_CHANNEL_PORT_BASE", port)
+    if experimental:
+        config["experimental_configs"] = dict(sorted(experimental.items()))
+    if engine.env:
+        config["runtime_env"] = {"env_vars": engine.env}
+    return config
+
+
+def _placement(engine: EngineSpec) -> dict[str, Any]:
+    own = engine.config.placement
+    placement: dict[str, Any] = {}
+    bundle: dict[str, float] = {"CPU": engine.config.cpu_per_worker}
+    if engine.config.device == "gpu":
+        bundle["GPU"] = engine.worker_gpu
+    if engine.groups_differ:
+        bundle[group_resource(engine.group)] = GROUP_CRUMB
+    if own.bundles is not None:
+        placement["bundles"] = [dict(sorted(b.items())) for b in own.bundles]
+    if own.bundle_per_worker is not None:
+        placement["bundle_per_worker"] = dict(sorted(own.bundle_per_worker.items()))
+    if not placement:
+        if engine.config.device == "cpu":
+            # Ray 2.60 puts {GPU: 0, CPU: 2} in place of bundle_per_worker on CPU; explicit bundles are kept (llm_config.py).
+            placement["bundles"] = [dict(sorted(bundle.items()))] * engine.world
+        else:
+            placement["bundle_per_worker"] = dict(sorted(bundle.items()))
+    if engine.role != "data_parallel" or own.strategy:  # ignored for data parallel: gangs are placed by Serve
+        placement["strategy"] = own.strategy or "PACK"
+    return placement
+
+
+def _deployment(engine: EngineSpec) -> dict[str, Any]:
+    model = engine.config
+    replicas = model.replicas
+    if engine.role == "prefill" and model.disaggregation is not None:
+        replicas = model.disaggregation.prefill_replicas
+    options: dict[str, Any] = engine_args.scaling(replicas, engine.engine_args, model.device)
+    router = ROUTERS.get(model.routing.policy)
+    if router or model.routing.options:
+        options["request_router_config"] = {
+            "request_router_class": router or "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter",
+            **({"request_router_kwargs": model.routing.options} if model.routing.options else {}),
+        }
+    if model.ray_actor_options:
+        options["ray_actor_options"] = model.ray_actor_options
+    merged: dict[str, Any] = deep_merge(options, model.deployment_config)
+    return dict(sorted(merged.items()))
+
+
+def serve_config(spec: ServiceSpec) -> dict[str, Any]:
+    """The Serve config: one application for the models side by side, one for each that needs a builder of its own."""
+    import_path = APPS[spec.config.app] if spec.config.app in APPS else spec.config.app
+    together = [engine for engine in spec.engines if engine.role == "serve"]
+    applications: list[tuple[str, dict[str, Any]]] = []
+    if together:
+        applications.append((spec.name, {"llm_configs": [llm_config(engine) for engine in together]}))
+    for engine in spec.engines:
+        if engine.role == "data_parallel":
+            applications.append((_app_name(spec, engine), {"llm_config": llm_config(engine)}))
+        elif engine.role == "decode":
+            prefill = next(e for e in spec.engines if e.name == engine.name and e.role == "prefill")
+            args = {"prefill_config": llm_config(prefill), "decode_config": llm_config(engine)}
+            applications.append((_app_name(spec, engine), args))
+    if not applications:
+        applications.append((spec.name, {}))
+    return {
+        "applications": [
+            {
+                "name": name,
+                "import_path": import_path,
+                # one application is the endpoint; further ones lie beside it under their own prefix
+                "route_prefix": "/" if index == 0 else f"/{name}",
+                "args": {**args, **spec.config.app_args},
+            }
+            for index, (name, args) in enumerate(applications)
+        ],
+        "http_options": {"host": "0.0.0.0", "port": spec.config.expose.port},
+    }
+
+
+def _app_name(spec: ServiceSpec, engine: EngineSpec) -> str:
+    return "".join(c if c.isalnum() or c == "-" else "-" for c in f"{spec.name}-{engine.name}".lower())
+
+
+def dump(config: dict[str, Any]) -> str:
+    """serveConfigV2 is YAML; JSON is YAML too, and the same bytes from the same value in every version of every library."""
+    return json.dumps(config, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,308 @@
+"""From what a person states to what every layer gets: one statement, every layer in step.
+
+Not for: judging. Where something cannot be derived (an unknown pool, a model that no catalog has), the field stays empty and a
+rule speaks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from components import versions
+from components.config import Environment, Head, Model, Replicas, Service
+from components.images import serve_image_tag
+from components.plan import engines as engine_args
+from components.plan.packing import gpus_for
+from components.plan.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
+from policies.catalog import gpus
+from policies.catalog.lookup import UnknownRow
+from policies.facts import NodePool
+
+# Daemon sets on a GPU node: VPC CNI, kube-proxy, CSI, device plugin, GFD, DCGM exporter, NFD (their charts' requests add up
+# to about this); kept free on every node beside what the kubelet reserves.
+DAEMONS_CPU = 0.5
+DAEMONS_MEMORY_GIB = 1.0
+HEAD_CPU = 2.0
+HEAD_MEMORY_GIB = 8.0
+
+
+def service(name: str, config: Service, env: Environment, pools: Mapping[str, NodePool]) -> ServiceSpec:
+    """Derive one service."""
+    where = f"service '{name}'"
+    default_pool = config.pool or _only_gpu_pool(pools)
+    engines, groups = _engines_and_groups(where, config, env, pools, default_pool)
+    ray = config.ray_version or env.versions.ray or versions.RAY
+    vllm = env.versions.vllm or versions.VLLM
+    python = env.versions.python or versions.PYTHON
+    autoscaling = config.autoscaling.enabled
+    if autoscaling is None:
+        autoscaling = any(group.min != group.max for group in groups)
+    return ServiceSpec(
+        name=name,
+        where=where,
+        config=config,
+        environment=env,
+        engines=engines,
+        groups=groups,
+        head=_head(config.head, pools),
+        image=_image(config, env, ray=ray, vllm=vllm, python=python),
+        ray_version=ray,
+        vllm_version=vllm,
+        python_version=python,
+        cuda_version=env.versions.cuda or versions.CUDA,
+        autoscaling=autoscaling,
+        batch_scheduler=env.software.batch_scheduler,
+        gateway_class=config.upgrade.gateway_class or env.software.gateway.class_name,
+    )
+
+
+def _only_gpu_pool(pools: Mapping[str, NodePool]) -> str | None:
+    names = [name for name, pool in pools.items() if pool.gpus_per_node]
+    return names[0] if len(names) == 1 else None
+
+
+def _image(config: Service, env: Environment, *, ray: str, vllm: str, python: str) -> str:
+    repository = config.image.repository or env.image or "llm-serve"
+    if config.image.digest:
+        return f"{repository}@{config.image.digest}"
+    return f"{repository}:{config.image.tag or serve_image_tag(ray=ray, vllm=vllm, python=python)}"
+
+
+def _head(config: Head, pools: Mapping[str, NodePool]) -> HeadSpec:
+    cpu, memory = config.cpu or HEAD_CPU, config.memory_gib or HEAD_MEMORY_GIB
+    name = config.pool
+    if name is None:
+        # The smallest on-demand CPU pool on which it fits; else the first CPU pool, and a rule says that it does not fit.
+        cpus = [pool for pool in pools.values() if not pool.gpus_per_node]
+        fitting = [
+            pool
+            for pool in cpus
+            if not pool.spot
+            and (pool.cpu_milli is None or pool.cpu_milli >= cpu * 1000)
+            and (pool.memory_mib is None or pool.memory_mib >= memory * 1024)
+        ]
+        ranked = sorted(fitting or cpus, key=lambda pool: (pool.memory_mib or 0, pool.name))
+        name = ranked[0].name if ranked else None
+    pool = pools.get(name) if name else None
+    return HeadSpec(pool=pool, pool_name=name, cpu=cpu, memory_gib=memory)
+
+
+def _engines_and_groups(
+    where: str, config: Service, env: Environment, pools: Mapping[str, NodePool], default_pool: str | None
+) -> tuple[tuple[EngineSpec, ...], tuple[GroupSpec, ...]]:
+    shapes: dict[tuple[Any, ...], list[tuple[str, str, Model, Replicas, str]]] = {}
+    for name, model in config.models.items():
+        pool_name = model.pool or default_pool
+        pool = pools.get(pool_name) if pool_name else None
+        for role, replicas in _roles(model):
+            shapes.setdefault(_shape(config, model, pool_name, pool), []).append(
+                (name, role, model, replicas, f"{where}: model '{name}'")
+            )
+    if not shapes and config.kind in ("ray_cluster", "ray_job"):
+        # No engine is declared: the job or the apps of others bring them; the group takes its shape from `worker`.
+        pool = pools.get(default_pool) if default_pool else None
+        shapes[_shape(config, Model(device="gpu" if pool and pool.gpus_per_node else "cpu"), default_pool, pool)] = []
+    names = _group_names(list(shapes))
+    engines: list[EngineSpec] = []
+    groups: list[GroupSpec] = []
+    for shape, members in shapes.items():
+        group = _group(names[shape], config, shape, pools, members)
+        groups.append(group)
+        for name, role, model, replicas, place in members:
+            engines.append(_engine(place, name, role, model, replicas, group, len(shapes) > 1, env, config))
+    order = {name: position for position, name in enumerate(config.models)}
+    return tuple(sorted(engines, key=lambda e: (order[e.name], e.role))), tuple(groups)
+
+
+def _roles(model: Model) -> list[tuple[str, Replicas]]:
+    if model.disaggregation is not None:
+        return [("decode", model.replicas), ("prefill", model.disaggregation.prefill_replicas)]
+    if model.parallel.data > 1:
+        return [("data_parallel", model.replicas)]
+    return [("serve", model.replicas)]
+
+
+def _shape(config: Service, model: Model, pool_name: str | None, pool: NodePool | None) -> tuple[Any, ...]:
+    """Models of one shape share a worker group: (pool, device, GPUs a pod, hosts, shared by Ray, KAI/vGPU fraction, MIG profile)."""
+    if model.device == "cpu":
+        return (pool_name, "cpu", 0, 1, False, None, None)
+    strategy = pool.sharing.strategy if pool else "none"
+    share = model.gpu.share
+    mig = model.gpu.mig or (pool.sharing.mig_profile if pool and strategy == "mig" else None)
+    fraction = share if share is not None and share < 1 and strategy in ("kai", "volcano_vgpu") else None
+    by_ray = share is not None and share < 1 and strategy == "none"
+    if fraction or by_ray or mig or strategy in ("time_slicing", "mps"):
+        return (pool_name, "gpu", config.worker.gpus_per_pod or 1, 1, by_ray, fraction, mig)
+    gpus_per_pod, hosts = pod_gpus(model.parallel.tensor, model.parallel.pipeline, pool.gpus_per_node if pool else 0)
+    if config.worker.gpus_per_pod:
+        gpus_per_pod = config.worker.gpus_per_pod
+        hosts = math.ceil(model.parallel.tensor * model.parallel.pipeline / gpus_per_pod)
+    return (pool_name, "gpu", gpus_per_pod, config.worker.hosts or hosts, False, None, None)
+
+
+def pod_gpus(tensor: int, pipeline: int, gpus_per_node: int) -> tuple[int, int]:
+    """(GPUs of a pod, pods of a replica): the whole replica in one pod where a node holds it, else whole pipeline stages."""
+    world = tensor * pipeline
+    if not gpus_per_node or world <= gpus_per_node:
+        return world, 1
+    stages = gpus_per_node // tensor
+    per_pod = stages * tensor if stages else gpus_per_node
+    return per_pod, math.ceil(world / per_pod)
+
+
+def _group_names(shapes: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], str]:
+    by_pool: dict[Any, int] = {}
+    for shape in shapes:
+        by_pool[shape[0]] = by_pool.get(shape[0], 0) + 1
+    names: dict[tuple[Any, ...], str] = {}
+    for shape in shapes:
+        pool_name, _, gpus_per_pod, hosts, shared, fraction, mig = shape
+        base = pool_name or "workers"
+        if by_pool[pool_name] > 1:
+            base += f"-{gpus_per_pod}x{hosts}"
+            base += "-shared" if shared else ""
+            base += f"-{round(fraction * 100)}" if fraction else ""
+            base += f"-{mig.replace('.', '-').replace('+', '-')}" if mig else ""
+        names[shape] = base.lower()
+    return names
+
+
+def _group(
+    name: str,
+    config: Service,
+    shape: tuple[Any, ...],
+    pools: Mapping[str, NodePool],
+    members: list[tuple[str, str, Model, Replicas, str]],
+) -> GroupSpec:
+    pool_name, device, gpus_per_pod, hosts, shared, fraction, mig = shape
+    pool = pools.get(pool_name) if pool_name else None
+    worker = config.worker
+
+    def count(which: str) -> int:
+        pods = 0
+        shares: list[tuple[float, int]] = []
+        for _, _, model, replicas, _ in members:
+            replicas_now = getattr(replicas, which)
+            ranks = replicas_now * model.parallel.data
+            if shared:
+                shares.append((model.gpu.share or 1.0, ranks * model.parallel.tensor * model.parallel.pipeline))
+            elif device == "cpu":
+                pods += ranks
+            else:
+                world = model.parallel.tensor * model.parallel.pipeline
+                # pods of one group replica are `hosts`; a pod may hold several small engines when it was set by hand
+                per = gpus_per_pod * hosts
+                pods += math.ceil(ranks * world / per) if per else ranks
+        return pods + gpus_for(shares)
+
+    minimum = worker.min if worker.min is not None else count("min")
+    maximum = worker.max if worker.max is not None else max(count("max"), minimum)
+    replicas = worker.replicas if worker.replicas is not None else minimum
+    physical, per_node = _physical(pool, gpus_per_pod, fraction, mig, device)
+    cpu, memory = _pod_size(config, pool, per_node)
+    return GroupSpec(
+        name=name,
+        pool=pool,
+        pool_name=pool_name,
+        device=device,
+        gpus_per_pod=gpus_per_pod,
+        hosts=hosts,
+        shared=shared,
+        gpu_fraction=fraction,
+        mig_profile=mig,
+        min=minimum,
+        replicas=replicas,
+        max=maximum,
+        physical_gpus=physical,
+        pods_per_node=per_node,
+        cpu=cpu,
+        memory_gib=memory,
+    )
+
+
+def _physical(
+    pool: NodePool | None, gpus_per_pod: int, fraction: float | None, mig: str | None, device: str
+) -> tuple[float, int]:
+    """(physical GPUs one pod takes, pods that one node holds)."""
+    if device == "cpu" or pool is None:
+        return (0.0 if device == "cpu" else float(gpus_per_pod)), 1
+    node = pool.gpus_per_node
+    sharing = pool.sharing
+    if fraction:
+        return fraction, max(1, int(1 / fraction + 1e-9)) * max(1, node)
+    if mig:
+        slices = _mig_slices(pool, mig)
+        return gpus_per_pod / slices, max(1, node * slices // gpus_per_pod)
+    if sharing.strategy in ("time_slicing", "mps") and sharing.replicas:
+        return gpus_per_pod / sharing.replicas, max(1, node * sharing.replicas // gpus_per_pod)
+    return float(gpus_per_pod), max(1, node // gpus_per_pod) if gpus_per_pod else 1
+
+
+def _mig_slices(pool: NodePool, profile: str) -> int:
+    try:
+        return max(1, gpus.get(pool.gpu or "").mig_profile(profile).max_instances)
+    except UnknownRow:
+        return 1
+
+
+def _pod_size(config: Service, pool: NodePool | None, pods_per_node: int) -> tuple[float | None, float | None]:
+    """CPU cores and GiB of a worker pod: its part of the node, in halves of a core and whole GiB, unless stated."""
+    cpu, memory = config.worker.cpu, config.worker.memory_gib
+    if pool is not None and cpu is None and pool.cpu_milli is not None:
+        part = (pool.cpu_milli / 1000 - DAEMONS_CPU) / pods_per_node
+        cpu = max(0.5, math.floor(part * 2) / 2)
+    if pool is not None and memory is None and pool.memory_mib is not None:
+        memory = float(max(1, math.floor((pool.memory_mib / 1024 - DAEMONS_MEMORY_GIB) / pods_per_node)))
+    return cpu, memory
+
+
+def _engine(
+    where: str,
+    name: str,
+    role: str,
+    model: Model,
+    replicas: Replicas,
+    group: GroupSpec,
+    groups_differ: bool,
+    env: Environment,
+    config: Service,
+) -> EngineSpec:
+    share = model.gpu.share if model.gpu.share is not None else 1.0
+    strategy = group.pool.sharing.strategy if group.pool else "none"
+    if group.device == "cpu":
+        worker_gpu, memory_share, shared = 0.0, 1.0, False
+    elif group.shared:
+        worker_gpu, memory_share, shared = share, share, True
+    elif group.gpu_fraction:
+        # KAI does not cap memory, so the engine is held to its share; HAMi shows the pod a device of the share's size.
+        worker_gpu, memory_share, shared = 1.0, (share if strategy == "kai" else 1.0), strategy == "kai"
+    elif strategy in ("time_slicing", "mps") and group.pool is not None:
+        part = 1.0 / (group.pool.sharing.replicas or 1)
+        worker_gpu, memory_share, shared = 1.0, min(share, part), part < 1
+    else:
+        worker_gpu, memory_share, shared = 1.0, 1.0, False
+    utilization = engine_args.utilization(model, group.pool, memory_share, shared) if group.device == "gpu" else None
+    catalog_id = model.model or name
+    source = model.source or catalog_id
+    return EngineSpec(
+        name=name,
+        where=where if role in ("serve", "data_parallel") else f"{where}: {role}",
+        config=model,
+        role=role,
+        catalog_id=catalog_id,
+        source=source,
+        pool=group.pool,
+        pool_name=group.pool_name,
+        group=group.name,
+        groups_differ=groups_differ,
+        worker_gpu=worker_gpu,
+        memory_share=memory_share,
+        shared=shared,
+        utilization=utilization,
+        min_replicas=replicas.min,
+        max_replicas=replicas.max,
+        engine_args=engine_args.derived(model, role, utilization),
+        env=engine_args.environment(model, worker_gpu, group.device),
+    )

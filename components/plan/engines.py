@@ -1,0 +1,97 @@
+"""vLLM engine arguments and environment that follow from the statement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from components.config import Model, Replicas
+from policies.facts import NodePool
+
+# vLLM's own default of gpu_memory_utilization (vllm/config/cache.py, 0.29.0), written out so that the plan and the engine agree.
+WHOLE_GPU_UTILIZATION = 0.92
+# Each further engine on a GPU brings a CUDA context and allocator slack of its own beside what vLLM profiles; public reports of
+# start-up refused for a few hundred MiB (vllm#20305) lead to 1.2 GiB a worker, and never less than 3 %.
+HEADROOM_MIB = 1229
+MIN_HEADROOM = 0.03
+
+
+def utilization(model: Model, pool: NodePool | None, memory_share: float, shared: bool) -> float:
+    """gpu_memory_utilization: 0.92 of a whole device; of a shared one the share less head-room, down to a hundredth."""
+    if not shared:
+        return WHOLE_GPU_UTILIZATION
+    headroom = model.gpu.headroom
+    if headroom is None:
+        headroom = max(MIN_HEADROOM, HEADROOM_MIB / pool.gpu_mib) if pool and pool.gpu_mib else 0.05
+    return max(0.01, math.floor(round((memory_share - headroom) * 100, 6)) / 100)
+
+
+def derived(model: Model, role: str, util: float | None) -> dict[str, Any]:
+    """Engine arguments: derived, then the person's own over them."""
+    args: dict[str, Any] = {}
+    parallel = model.parallel
+    if parallel.tensor > 1:
+        args["tensor_parallel_size"] = parallel.tensor
+    if parallel.pipeline > 1:
+        args["pipeline_parallel_size"] = parallel.pipeline
+    if parallel.data > 1:
+        args["data_parallel_size"] = parallel.data
+    if parallel.expert:
+        args["enable_expert_parallel"] = True
+    if util is not None and "kv_cache_memory_bytes" not in model.engine_args:
+        args["gpu_memory_utilization"] = util
+    if model.lora is not None:
+        args.update(enable_lora=True, max_loras=model.lora.max_adapters, max_lora_rank=model.lora.max_rank)
+    if model.disaggregation is not None:
+        args["kv_transfer_config"] = {"kv_connector": model.disaggregation.connector, "kv_role": "kv_both"}
+    if model.routing.policy in ("prefix_affinity", "kv_aware"):
+        args["enable_prefix_caching"] = True
+    args.update(model.engine_args)
+    if role == "prefill" and model.disaggregation is not None:
+        args.update(model.disaggregation.prefill_engine_args)
+    return dict(sorted(args.items()))
+
+
+def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
+    """Environment of the engine (runtime_env): derived, then the person's own over it."""
+    env: dict[str, str] = {}
+    if device == "cpu":
+        # GiB, whole (vllm/platforms/cpu.py); without it vLLM takes a share of the node's memory, not of the pod's.
+        env["VLLM_CPU_KVCACHE_SPACE"] = str(model.kv_cache_gib or 1)
+    elif worker_gpu < 1:
+        # Ray 2.60 sets it from the bundle; earlier versions reached helper tasks only (ray#63875), so it is always written.
+        env["VLLM_RAY_PER_WORKER_GPUS"] = f"{worker_gpu:g}"
+    env.update(model.env)
+    return dict(sorted(env.items()))
+
+
+def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dict[str, Any]:
+    """Ray Serve deployment options for replicas and load.
+
+    Without target_ongoing_requests Ray Serve LLM aims at 1e9 and never adds a replica (llm_config.py, 2.60.0); it is
+    therefore always written where replicas may change.
+    """
+    default_seqs = 128 if device == "cpu" else 256
+    seqs = int(engine_args.get("max_num_seqs") or default_seqs)
+    options: dict[str, Any] = {}
+    if replicas.min == replicas.max:
+        options["num_replicas"] = replicas.max
+        options["max_ongoing_requests"] = replicas.max_ongoing_requests or seqs
+    else:
+        target = replicas.target_ongoing_requests or max(1, int(min(seqs, 64) * 0.75))
+        autoscaling: dict[str, Any] = {
+            "min_replicas": replicas.min,
+            "max_replicas": replicas.max,
+            "target_ongoing_requests": target,
+            "upscale_delay_s": replicas.upscale_delay_s or 10.0,
+            "downscale_delay_s": replicas.downscale_delay_s or 600.0,
+        }
+        if replicas.initial is not None:
+            autoscaling["initial_replicas"] = replicas.initial
+        if replicas.min == 0:
+            autoscaling["downscale_to_zero_delay_s"] = replicas.downscale_to_zero_delay_s or 1800.0
+        options["autoscaling_config"] = autoscaling
+        options["max_ongoing_requests"] = replicas.max_ongoing_requests or max(seqs, math.ceil(target) + 1)
+    if replicas.max_queued_requests != -1:
+        options["max_queued_requests"] = replicas.max_queued_requests
+    return options

@@ -1,0 +1,69 @@
+"""Kubernetes quantities and odd numbers: what is on the wire becomes a number here, or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_DECIMAL = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+
+
+def quantity(value: Any) -> float | None:
+    """A Kubernetes quantity in its base unit (cores, bytes): "500m" -> 0.5, "2Gi" -> 2147483648. None for what is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float)):
+        return float(value)
+    text = str(value).strip()
+    scale = 1.0
+    if text[-2:] in _BINARY:
+        text, scale = text[:-2], float(_BINARY[text[-2:]])
+    elif text[-1:] in _DECIMAL and text[-1:]:
+        text, scale = text[:-1], _DECIMAL[text[-1:]]
+    try:
+        return float(text) * scale
+    except ValueError:
+        return None
+
+
+def milli(value: Any) -> int | None:
+    """Cores as thousandths."""
+    number = quantity(value)
+    return None if number is None else round(number * 1000)
+
+
+def mib(value: Any) -> int | None:
+    """Bytes as MiB, rounded down."""
+    number = quantity(value)
+    return None if number is None else int(number // 2**20)
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, from 2, 2.0 or "2"."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number == int(number) else None
+
+
+def real(value: Any) -> float | None:
+    """A number, from 0.4 or "0.4"."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The mapping, or an empty one where something else stands."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """The list, or an empty one where something else stands."""
+    return list(value) if isinstance(value, (list, tuple)) else []
