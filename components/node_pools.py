@@ -7,13 +7,19 @@ Not for: judging a pool. What cannot be known (an instance type that is in no ca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from components.config import AwsCluster, AwsPool, Environment, ExistingPool
+from components.config import AwsCluster, AwsPool, Environment, ExistingPool, GpuSharing
+from components.config import Taint as ConfigTaint
 from components.config.pools import Pool
 from policies.catalog import amis, gpus, instances
+from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
-from policies.facts.records import NodePool, Taint
+from policies.facts.records import NodePool, Sharing, Taint
+
+Row = TypeVar("Row")
+Number = TypeVar("Number", int, float)
 
 POOL_LABEL = "llm-serving/pool"
 """Label that every node of a pool carries; its value is the pool's name."""
@@ -24,13 +30,18 @@ DEVICE_PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """Label with which a node tells the MIG manager how to cut its GPUs; its value is a mig-parted configuration."""
 
+GPU_RESOURCE = "nvidia.com/gpu"
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+VGPU_RESOURCE = "volcano.sh/vgpu-number"
+VGPU_PER_GPU = 10
+"""Pods that may share a GPU under Volcano's device plugin when the pool does not say (its --device-split-count default)."""
+
 GPU_ROOT_DISK_GIB = 100
 """Smallest root volume of a GPU node: system, driver and an unpacked engine image of 12 GiB, with room to replace it."""
 CPU_ROOT_DISK_GIB = 50
 """Root volume of a node without GPU: the serving image (a Ray head runs it too), twice in an upgrade."""
 
 _PLUGIN_CONFIGURED = frozenset({"time_slicing", "mps", "mig"})
-_LIMIT_HEADROOM_GIB = 20
 
 
 def resolve(env: Environment) -> tuple[NodePool, ...]:
@@ -46,11 +57,47 @@ def node_selector(pool: NodePool) -> Mapping[str, str]:
 
 
 def cluster_zones(env: Environment) -> tuple[str, ...]:
-    """Zones with private subnets: those stated, else a, b and c of the region; () where the network is not ours."""
+    """Zones with private subnets: those stated, else a, b and c of the region; () outside AWS."""
     cluster = env.cluster
-    if not isinstance(cluster, AwsCluster) or cluster.existing is not None or cluster.network.vpc_id is not None:
-        return () if not isinstance(cluster, AwsCluster) else cluster.network.zones
+    if not isinstance(cluster, AwsCluster):
+        return ()
+    if cluster.network.vpc_id is not None:
+        return tuple(dict.fromkeys(cluster.network.zones))
     return cluster.network.zones or tuple(cluster.region + letter for letter in "abc")
+
+
+def extended_resources(pool: NodePool) -> dict[str, int]:
+    """What one node of the pool advertises beside CPU and memory: GPUs as the pool shares them, and EFA interfaces.
+
+    {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}. A MIG configuration that is no single profile of the GPU (such as
+    all-balanced) is left out: what it advertises depends on the GPU's own table in the MIG manager.
+    """
+    found = {}
+    resource, count = _gpu_resource(pool)
+    if resource is not None and count:
+        found[resource] = count
+    if pool.efa and pool.efa_declared_interfaces:
+        found[EFA_RESOURCE] = pool.efa_declared_interfaces
+    return found
+
+
+def _gpu_resource(pool: NodePool) -> tuple[str | None, int]:
+    sharing = pool.sharing
+    match sharing.strategy:
+        case "time_slicing" | "mps":
+            name = GPU_RESOURCE + ".shared" if sharing.rename_by_default else GPU_RESOURCE
+            return name, pool.gpus_per_node * (sharing.replicas or 1)
+        case "volcano_vgpu":
+            return VGPU_RESOURCE, pool.gpus_per_node * (sharing.replicas or VGPU_PER_GPU)
+        case "mig":
+            gpu = _row(gpus.get, pool.gpu)
+            profile = _row(gpu.mig_profile, sharing.mig_profile) if gpu else None
+            if profile is None:
+                return None, 0
+            name = GPU_RESOURCE if sharing.mig_strategy == "single" else f"nvidia.com/mig-{profile.name}"
+            return name, pool.gpus_per_node * profile.max_instances
+        case _:  # whole GPUs; KAI divides them itself
+            return GPU_RESOURCE, pool.gpus_per_node
 
 
 def mig_config(profile: str) -> str:
@@ -102,7 +149,7 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
         instance_types=pool.instance_types,
         gpu=gpu.name if gpu else None,
         gpus_per_node=min((row.gpus for row in rows), default=0),
-        gpu_mib=_gpu_mib(first) if gpu else None,
+        gpu_mib=_gpu_mib(first) if first and gpu else None,
         cpu_milli=min((row.allocatable_cpu_millis for row in rows), default=None),
         memory_mib=min((row.allocatable_memory_mib for row in rows), default=None),
         min=pool.min,
@@ -130,10 +177,87 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
     )
 
 
-def _row[Row](look_up: Callable[[str], Row], name: str | None) -> Row | None:
+def _row(look_up: Callable[[str], Row], name: str | None) -> Row | None:
     if name is None:
         return None
     try:
         return look_up(name)
     except UnknownRow:
         return None
+
+
+def _least(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return min(known) if known else None
+
+
+def _most(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
+
+
+def _gpu_mib(instance: Instance) -> int:
+    """MiB of one GPU as its driver reports it; of a g6f or gr6f the part of the L4 that the node has."""
+    gpu = gpus.get(instance.gpu or "")
+    whole = max(row.ec2_gpu_memory_mib for row in instances.gpu_instances(gpu.name))
+    return gpu.memory_mib * instance.ec2_gpu_memory_mib // whole
+
+
+def _default_ami(instance: Instance | None) -> str | None:
+    if instance is None:
+        return None
+    architecture = "ARM_64" if instance.architecture == "arm64" else "x86_64"
+    return f"AL2023_{architecture}_{'NVIDIA' if instance.gpus else 'STANDARD'}"
+
+
+def _zones(pool: AwsPool, env: Environment) -> tuple[str, ...]:
+    if pool.zones is not None:
+        return pool.zones
+    # A cluster placement group lies in one zone; the first is as good as another. A reservation has a zone of its own,
+    # which only the account knows: it must be stated, and until then it is unknown.
+    return cluster_zones(env)[:1] if pool.efa and pool.reservation is None else ()
+
+
+def _taints(given: tuple[ConfigTaint, ...] | None, *, has_gpu: bool) -> tuple[Taint, ...]:
+    if given is None:
+        return (GPU_TAINT,) if has_gpu else ()
+    return tuple(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in given)
+
+
+def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None) -> dict[str, str]:
+    labels = {**pool.labels, POOL_LABEL: name}
+    # Bottlerocket has the device plugin and the MIG manager in the operating system, set by its own user data.
+    if pool.sharing.strategy in _PLUGIN_CONFIGURED and not (ami and ami.device_plugin):
+        labels.setdefault(DEVICE_PLUGIN_CONFIG_LABEL, name)
+        if pool.sharing.strategy == "mig" and pool.sharing.mig_profile:
+            labels.setdefault(MIG_CONFIG_LABEL, mig_config(pool.sharing.mig_profile))
+    return dict(sorted(labels.items()))
+
+
+def _sharing(given: GpuSharing) -> Sharing:
+    return Sharing(
+        strategy=given.strategy,
+        replicas=given.replicas,
+        mig_strategy=given.mig_strategy,
+        mig_profile=given.mig_profile,
+        rename_by_default=given.rename_by_default,
+        fail_requests_greater_than_one=given.fail_requests_greater_than_one,
+    )
+
+
+def _root_disk_gib(name: str, has_gpu: bool, env: Environment) -> int:
+    images = [service.image.size_gib for service in env.services.values()]
+    # Twice the largest image: the old and the new one lie side by side during an upgrade (karpenter-provider-aws#4149).
+    needed = math.ceil(2 * max(images, default=0) + 20)
+    return max(needed, GPU_ROOT_DISK_GIB if has_gpu else CPU_ROOT_DISK_GIB)
+
+
+def _limits(pool: AwsPool, rows: Sequence[Instance]) -> dict[str, object]:
+    if pool.limits or not rows:
+        return dict(pool.limits)
+    limits: dict[str, object] = {
+        "cpu": str(pool.max * max(row.vcpu for row in rows)),
+        "memory": f"{math.ceil(pool.max * max(row.memory_gib for row in rows))}Gi",
+    }
+    most = max(row.gpus for row in rows)
+    return limits | ({GPU_RESOURCE: pool.max * most} if most else {})
