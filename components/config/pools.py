@@ -92,13 +92,15 @@ class AwsPool(_Pool):
     ami: str | None = None
     """EKS amiType; derived from the instance types (NVIDIA AMI for GPUs, standard for none, ARM where the type is ARM)."""
     ami_id: str | None = None
-    """A custom AMI (then `ami` is CUSTOM); states its driver in `driver_version`."""
+    """A custom AMI, built on AL2023 (`ami` is then CUSTOM); states its driver in `driver_version`."""
+    ami_release: str | None = None
+    """Release of the AMI (managed: 1.35.2-20261101, karpenter: v20261101); derived: the newest when nodes are made."""
     driver_version: str | None = None
     """NVIDIA driver of the AMI; derived from the AMI."""
     desired: NonNegative | None = None
     """Nodes at creation; later changes belong to the autoscaler. Derived: `min`."""
     zones: tuple[str, ...] | None = None
-    """Availability zones; derived: all of the cluster's (one for EFA placement groups and reservations)."""
+    """Availability zones; derived: all of the cluster's, for EFA its first. A reservation's zone must be given."""
     efa: bool = False
     """Attach all network cards of the type as EFA interfaces, with a cluster placement group."""
     root_disk_gib: Positive | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from .base import Labels, Name, NonNegative, Positive, Strict
 
@@ -30,17 +30,32 @@ class Network(Strict):
     cidr: str = "10.0.0.0/16"
     """Address range of a VPC that is made."""
     zones: tuple[str, ...] = ()
-    """Availability zones; derived: the first three of the region."""
+    """Availability zones; derived: a, b and c of the region. With existing subnets: the zone of each, in their order."""
     nat: Literal["single", "per_zone"] = "single"
     """One NAT gateway, or one in each zone."""
+    interface_endpoints: bool = True
+    """Private endpoints for ECR and STS in the VPC that is made (S3 always has one, which costs nothing)."""
     vpc_id: str | None = None
-    """An existing VPC; then private_subnet_ids must be given."""
+    """An existing VPC; then private_subnet_ids and zones must be given."""
     private_subnet_ids: tuple[str, ...] = ()
     """Existing private subnets, in at least two zones."""
 
+    @model_validator(mode="after")
+    def _existing_subnets_have_a_vpc_and_zones(self) -> Network:
+        if (self.vpc_id is None) != (not self.private_subnet_ids):
+            raise ValueError(
+                "vpc_id and private_subnet_ids go together: give both to use a VPC, or neither to make one"
+            )
+        if self.private_subnet_ids and len(self.zones) != len(self.private_subnet_ids):
+            raise ValueError(
+                f"zones names the zone of each existing subnet, in their order: {len(self.private_subnet_ids)} subnets, "
+                f"{len(self.zones)} zones"
+            )
+        return self
+
 
 class AwsCluster(Strict):
-    """An EKS cluster that the stack makes."""
+    """An EKS cluster that the stack makes, or one that is there and gets node pools."""
 
     kind: Literal["aws"]
     """aws"""
@@ -48,8 +63,14 @@ class AwsCluster(Strict):
     """AWS region."""
     name: str | None = None
     """Cluster name; derived from project and environment."""
+    create: bool = True
+    """Make the cluster. False: an EKS cluster called `name` is there; it only gets node pools, roles and software."""
     kubernetes_version: str | None = None
     """Kubernetes minor; derived from components/versions.py."""
+    support: Literal["standard", "extended"] = "standard"
+    """At the end of the version's standard support: standard upgrades the control plane, extended stays and costs six times as much."""
+    addon_versions: dict[str, str] = {}
+    """Versions of EKS add-ons set by hand; derived: EKS' default for the cluster's Kubernetes version."""
     network: Network = Network()
     """The VPC."""
     public_endpoint_cidrs: tuple[str, ...] = ()
@@ -64,6 +85,12 @@ class AwsCluster(Strict):
     """Make an S3 bucket for model weights that the engines may read."""
     tags: Labels = {}
     """Tags of every AWS resource."""
+
+    @model_validator(mode="after")
+    def _an_existing_cluster_has_a_name_and_a_network(self) -> AwsCluster:
+        if not self.create and (self.name is None or self.network.vpc_id is None):
+            raise ValueError("create: false needs name, network.vpc_id, network.private_subnet_ids and network.zones")
+        return self
 
 
 Cluster = Annotated[ExistingCluster | AwsCluster, Field(discriminator="kind")]
