@@ -64,17 +64,30 @@ def load_file(path: str | Path) -> Environment:
     return parse(own)
 
 
-def load_pulumi(values: Mapping[str, str]) -> Environment:
-    """Read the config of the running program: full keys (`llm-serving:services`) to JSON or plain text."""
-    own: dict[str, Any] = {}
+def load_pulumi() -> Environment:
+    """Read the config of the running program. Raises ConfigError, also for a key stored as a Pulumi secret."""
+    from pulumi.runtime import config as runtime  # only a program that runs under the engine pays for it
+
+    # The public Config has no listing, and without one a misspelt key would be ignored in silence.
+    values = {**runtime.get_config_env(), **runtime.CONFIG.get()}
     prefix = f"{PROJECT}:"
-    for key, text in values.items():
-        if key.startswith(prefix):
-            try:
-                own[key.removeprefix(prefix)] = json.loads(text)
-            except json.JSONDecodeError:
-                own[key.removeprefix(prefix)] = text
-    return parse(own)
+    secret = sorted(key for key in values if key.startswith(prefix) and runtime.is_config_secret(key))
+    if secret:
+        raise ConfigError(
+            [
+                f"{key}: is stored as a secret; this config holds references to Secrets only: name the Secret and its key"
+                for key in secret
+            ]
+        )
+    return parse({key.removeprefix(prefix): _decoded(text) for key, text in values.items() if key.startswith(prefix)})
+
+
+def _decoded(text: Any) -> Any:
+    """Structured config arrives as JSON text, plain values as themselves."""
+    try:
+        return json.loads(text)
+    except (TypeError, json.JSONDecodeError):
+        return text
 
 
 def parse(values: Mapping[str, Any]) -> Environment:

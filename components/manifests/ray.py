@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from components.config import deep_merge
+from components.derive.spec import ServiceSpec
 from components.manifests import ray_pods, serve_config
-from components.plan.spec import ServiceSpec
 
 API_VERSION = "ray.io/v1"
 KIND = {"ray_service": "RayService", "ray_cluster": "RayCluster", "ray_job": "RayJob"}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from components.config import PodShape, SecretKey
+from components.derive.spec import GroupSpec, ServiceSpec
 from components.manifests.serve_config import GROUP_STOCK, group_resource
-from components.plan.spec import GroupSpec, ServiceSpec
+from components.node_pools import node_selector
 from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
 GPU = "nvidia.com/gpu"
+# Only where neither the pool nor the person says what a node has.
+DEFAULT_CPU = 4.0
+DEFAULT_MEMORY_GIB = 16.0
 
 
 def head_group(spec: ServiceSpec) -> dict[str, Any]:
@@ -39,9 +43,7 @@ def _in_resources(param: str) -> bool:
 def worker_group(spec: ServiceSpec, group: GroupSpec) -> dict[str, Any]:
     """One entry of workerGroupSpecs."""
     shape = spec.config.worker
-    limits, annotations = _gpu_limits(group)
-    cpu, memory = group.cpu or 4.0, group.memory_gib or 16.0
-    resources = _ray_resources(spec, group, cpu)
+    resources = _ray_resources(spec, group, group.cpu or DEFAULT_CPU)
     resources.update(shape.resources)
     own = any(_in_resources(param) for param in shape.ray_start_params)
     return {
@@ -52,8 +54,15 @@ def worker_group(spec: ServiceSpec, group: GroupSpec) -> dict[str, Any]:
         "numOfHosts": group.hosts,
         "rayStartParams": dict(sorted(shape.ray_start_params.items())),
         **({} if own else {"resources": dict(sorted(resources.items()))}),
-        "template": _template(spec, shape, "worker", {}, cpu, memory, limits, group.pool, annotations),
+        "template": template(spec, group, "worker"),
     }
+
+
+def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
+    """Pod template of a worker group."""
+    limits, annotations = _gpu_limits(group)
+    cpu, memory = group.cpu or DEFAULT_CPU, group.memory_gib or DEFAULT_MEMORY_GIB
+    return _template(spec, spec.config.worker, role, {}, cpu, memory, limits, group.pool, annotations)
 
 
 def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:
@@ -118,7 +127,7 @@ def _template(
     if shape.shm_gib is not None:
         container["volumeMounts"] = [{"name": "dshm", "mountPath": "/dev/shm"}]
         pod["volumes"] = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shape.shm_gib:g}Gi"}}]
-    selector = shape.node_selector if shape.node_selector is not None else _selector(pool)
+    selector = shape.node_selector if shape.node_selector is not None else (node_selector(pool) if pool else {})
     if selector:
         pod["nodeSelector"] = dict(sorted(selector.items()))
     tolerations = _tolerations(shape, pool)
@@ -148,17 +157,6 @@ def environment(spec: ServiceSpec, values: dict[str, str]) -> list[dict[str, Any
     for name, ref in secrets.items():
         entries[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": ref.secret, "key": ref.key}}}
     return [entries[name] for name in sorted(entries)]
-
-
-def _selector(pool: NodePool | None) -> dict[str, str]:
-    if pool is None:
-        return {}
-    return {str(key): str(value) for key, value in pool.labels.items() if key in SELECTING} or {
-        str(key): str(value) for key, value in pool.labels.items()
-    }
-
-
-SELECTING = ("llm-serving/pool",)
 
 
 def _tolerations(shape: PodShape, pool: NodePool | None) -> list[dict[str, str]]:

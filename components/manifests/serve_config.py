@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from components.config import deep_merge
-from components.plan import engines as engine_args
-from components.plan.spec import EngineSpec, ServiceSpec
+from components.derive import engines as engine_args
+from components.derive.spec import EngineSpec, ServiceSpec
 from serve_apps import APPS
 
 ROUTERS = {

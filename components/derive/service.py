@@ -12,10 +12,10 @@ from typing import Any
 
 from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
+from components.derive import engines as engine_args
+from components.derive.packing import gpus_for
+from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
-from components.plan import engines as engine_args
-from components.plan.packing import gpus_for
-from components.plan.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool

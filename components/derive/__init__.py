@@ -1,0 +1,1 @@
+"""From what a person states to what every layer gets. Pure: config and pool facts in, specs out."""

@@ -1,0 +1,51 @@
+"""How long a service takes from nothing to Ready, and how long the deployment waits for it. Estimates, with their rates stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.derive import memory
+from components.derive.spec import ServiceSpec
+
+# Rates that hold on common cloud nodes; they are for budgets and the plan's figure, not for promises.
+NODE_SECONDS = 180  # an EC2 GPU node from request to Ready, with driver and device plugin (Karpenter and EKS guides: 2 to 4 minutes)
+PULL_MIB_S = 150  # image pull and unpack from a registry in the region
+DOWNLOAD_MIB_S = 200  # weights from a bucket or hub over a 10 Gbit/s card
+LOAD_MIB_S = 1000  # local NVMe to GPU
+ENGINE_SECONDS = 90  # process start, torch.compile and CUDA graphs
+CLUSTER_SECONDS = 45  # Ray head, worker join, Serve deploy
+
+
+def download_gib(spec: ServiceSpec, models: Mapping[str, Any]) -> float | None:
+    """Weights of all models of the service (GiB); None where a model is unknown."""
+    total = 0.0
+    for engine in spec.engines:
+        size = memory.weights_bytes(memory.model_row(engine.catalog_id, models))
+        if size is None:
+            return None
+        if engine.role != "prefill":
+            total += size / 2**30
+    return round(total, 2)
+
+
+def ready_seconds(spec: ServiceSpec, models: Mapping[str, Any]) -> int | None:
+    """Seconds from a cold node to Ready. None where a model is unknown."""
+    weights = download_gib(spec, models)
+    if weights is None:
+        return None
+    local = all(engine.source.startswith("/") for engine in spec.engines)
+    seconds = CLUSTER_SECONDS + ENGINE_SECONDS + weights * 1024 / LOAD_MIB_S
+    if not local:
+        seconds += weights * 1024 / DOWNLOAD_MIB_S
+    if any(group.device == "gpu" for group in spec.groups):
+        seconds += NODE_SECONDS + spec.config.image.size_gib * 1024 / PULL_MIB_S
+    return round(seconds)
+
+
+def ready_timeout(spec: ServiceSpec) -> int:
+    """How long the deployment waits: what was stated, or three times the estimate, at least 15 minutes."""
+    if spec.config.ready_timeout_seconds is not None:
+        return spec.config.ready_timeout_seconds
+    estimate = ready_seconds(spec, spec.environment.models)
+    return max(900, 3 * estimate) if estimate is not None else 3600

@@ -1,0 +1,88 @@
+"""A service in the cluster: its custom resource (or plain vLLM's Deployment and Service), awaited until it is Ready.
+
+Not for deciding anything: what is created here was derived, rendered and judged by the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.config import deep_merge
+from components.derive.spec import ServiceSpec
+from components.derive.startup import ready_timeout
+from components.outputs import Endpoint, EndpointModel, endpoint
+from components.require import require
+from policies.finding import Finding
+
+
+class LlmService(pulumi.ComponentResource):
+    """One service. Outputs: `endpoint` (known at preview), `ready` (resolves when the workload is Ready)."""
+
+    spec: ServiceSpec
+    endpoint: Endpoint
+    ready: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        spec: ServiceSpec,
+        manifests: Sequence[dict[str, Any]],
+        findings: Sequence[Finding],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        require(finding for finding in findings if finding.place.startswith(spec.where))
+        super().__init__("llm-serving:index:LlmService", name, {}, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        if spec.config.create_namespace:
+            namespace = k8s.core.v1.Namespace(
+                spec.config.namespace,
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=spec.config.namespace),
+                opts=child,
+            )
+            child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        workload, *others = [self._object(name, spec, manifest, child) for manifest in manifests]
+        self.spec = spec
+        self.endpoint = endpoint(
+            spec.name,
+            spec.config.namespace,
+            spec.config.expose.port,
+            tuple(
+                EndpointModel(name=e.name, model=e.catalog_id, max_model_len=_length(e.engine_args))
+                for e in spec.engines
+                if e.role != "prefill"
+            ),
+        )
+        self.ready = pulumi.Output.all(workload.id, *[other.id for other in others]).apply(lambda ids: str(ids[0]))
+        self.register_outputs({"endpoint": self.endpoint.model_dump(mode="json"), "ready": self.ready})
+
+    def _object(
+        self, name: str, spec: ServiceSpec, manifest: dict[str, Any], opts: pulumi.ResourceOptions
+    ) -> k8s.apiextensions.CustomResource:
+        """Apply one object as it stands. CustomResource takes any kind, so what was judged is what is sent."""
+        annotations: dict[str, str] = {}
+        if manifest["kind"] == "RayService":
+            # Custom resources are not awaited unless told so (pulumi-kubernetes >= 4.18).
+            annotations["pulumi.com/waitFor"] = "condition=Ready"
+        if manifest["kind"] in ("RayService", "Deployment"):
+            annotations["pulumi.com/timeoutSeconds"] = str(ready_timeout(spec))
+        metadata = (
+            deep_merge(manifest["metadata"], {"annotations": annotations}) if annotations else manifest["metadata"]
+        )
+        return k8s.apiextensions.CustomResource(
+            f"{name}-{manifest['kind'].lower()}",
+            api_version=manifest["apiVersion"],
+            kind=manifest["kind"],
+            metadata=metadata,
+            spec=manifest["spec"],
+            opts=opts,
+        )
+
+
+def _length(engine_args: dict[str, Any]) -> int | None:
+    length = engine_args.get("max_model_len")
+    return length if isinstance(length, int) and length > 0 else None

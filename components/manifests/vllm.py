@@ -1,0 +1,95 @@
+"""Plain vLLM: a Deployment and a Service, without Ray, from the same statement. Right where one model fits one pod."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.config import deep_merge
+from components.derive.spec import EngineSpec, ServiceSpec
+from components.derive.startup import ready_timeout
+from components.manifests import ray_pods
+
+PORT = 8000
+
+
+def manifests(spec: ServiceSpec) -> list[dict[str, Any]]:
+    """[Deployment, Service] of a service of kind vllm with its one model; a patch is merged over the Deployment."""
+    engine = spec.engines[0] if spec.engines else None
+    labels = {"app.kubernetes.io/name": spec.name, **spec.config.labels}
+    metadata: dict[str, Any] = {"name": spec.name, "namespace": spec.config.namespace, "labels": labels}
+    annotations = dict(spec.config.annotations)
+    if engine is not None:
+        annotations.setdefault("llm-serving/models", json.dumps({engine.name: engine.catalog_id}, sort_keys=True))
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**metadata, "annotations": dict(sorted(annotations.items()))},
+        "spec": {
+            "replicas": engine.min_replicas if engine else 0,
+            "selector": {"matchLabels": {"app.kubernetes.io/name": spec.name}},
+            "template": _template(spec, engine, labels),
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            **metadata,
+            "name": f"{spec.name}-serve-svc",
+        },  # the name KubeRay gives: clients need not know the kind
+        "spec": {
+            "type": spec.config.expose.type,
+            "selector": {"app.kubernetes.io/name": spec.name},
+            "ports": [{"name": "serve", "port": spec.config.expose.port, "targetPort": PORT}],
+        },
+    }
+    return [deep_merge(deployment, spec.config.patch), service]
+
+
+def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, str]) -> dict[str, Any]:
+    if engine is None or not spec.groups:
+        return {"metadata": {"labels": labels}, "spec": {"containers": []}}
+    template = ray_pods.template(spec, spec.groups[0], "worker")
+    container = template["spec"]["containers"][0]
+    container["name"] = "vllm"
+    container["command"] = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    container["args"] = arguments(engine)
+    container["env"] = sorted(
+        [
+            *container["env"],
+            *({"name": k, "value": v} for k, v in engine.env.items() if k != "VLLM_RAY_PER_WORKER_GPUS"),
+        ],
+        key=lambda entry: str(entry["name"]),
+    )
+    container["ports"] = [{"name": "serve", "containerPort": PORT}]
+    probe = {"httpGet": {"path": "/health", "port": PORT}}
+    # the start-up probe covers download and load; liveness begins only when it has passed once
+    container["startupProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": max(6, ready_timeout(spec) // 10)}
+    container["readinessProbe"] = {**probe, "periodSeconds": 5, "failureThreshold": 3}
+    container["livenessProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": 6, "timeoutSeconds": 5}
+    if engine.config.parallel.tensor > 1 and not any(v["name"] == "dshm" for v in template["spec"].get("volumes", [])):
+        # NCCL and vLLM's shared-memory broadcast use /dev/shm, which is 64 MiB in a container by default
+        container.setdefault("volumeMounts", []).append({"name": "dshm", "mountPath": "/dev/shm"})
+        template["spec"].setdefault("volumes", []).append(
+            {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+        )
+    metadata = template.setdefault("metadata", {})
+    metadata["labels"] = {**labels, **metadata.get("labels", {})}
+    return template
+
+
+def arguments(engine: EngineSpec) -> list[str]:
+    """vLLM's command line: `--max-model-len=8192`; true is the bare flag, false its `--no-` form, mappings are JSON."""
+    words = [f"--model={engine.source}", f"--served-model-name={engine.name}", f"--port={PORT}"]
+    for key, value in sorted(engine.engine_args.items()):
+        flag = "--" + key.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is False:
+            words.append("--no-" + key.replace("_", "-"))
+        elif isinstance(value, (dict, list)):
+            words.append(f"{flag}={json.dumps(value, sort_keys=True)}")
+        elif value is not None:
+            words.append(f"{flag}={value}")
+    return words

@@ -1,0 +1,247 @@
+"""From config to the plan: derive, render, read as facts, judge, count. Pure and linear in the number of services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components import node_pools
+from components.config import Environment
+from components.derive import memory, startup
+from components.derive import service as derive
+from components.derive.spec import EngineSpec, ServiceSpec
+from components.manifests import ray, releases, vllm
+from components.plan import counting
+from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
+from policies import rules
+from policies.facts import Budget, NodePool, Release, Stack, Versions, Workload
+from policies.facts import ray as ray_facts
+from policies.facts import vllm as vllm_facts
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan and what it was made from: components render `specs` and `manifests`, tests look at `stack`."""
+
+    plan: Plan
+    specs: tuple[ServiceSpec, ...]
+    manifests: Mapping[str, list[dict[str, Any]]]  # service -> objects, the workload first
+    pools: tuple[NodePool, ...]
+    stack: Stack
+
+
+def assemble(env: Environment, environment: str = "") -> Planned:
+    """Plan an environment. Raises nothing for a config that has been read: what is wrong is a finding."""
+    pools = node_pools.resolve(env)
+    by_name = {pool.name: pool for pool in pools}
+    specs = tuple(derive.service(name, config, env, by_name) for name, config in sorted(env.services.items()))
+    manifests = {spec.name: manifests_of(spec) for spec in specs}
+    asked = {spec.name: counting.demands(spec) for spec in specs}
+    stack = _stack(env, specs, manifests, pools, asked)
+    findings = rules.check(stack, env.policy)
+    pool_plans = _pool_plans(pools, asked)
+    services = tuple(_service(spec, asked[spec.name], by_name, stack) for spec in specs)
+    plan = Plan(
+        schema_version=SCHEMA_VERSION,
+        environment=environment,
+        services=services,
+        pools=pool_plans,
+        totals=_totals(pool_plans, findings),
+        findings=findings,
+    )
+    return Planned(plan, specs, manifests, pools, stack)
+
+
+def manifests_of(spec: ServiceSpec) -> list[dict[str, Any]]:
+    """Kubernetes objects of a service; the workload first."""
+    return vllm.manifests(spec) if spec.config.kind == "vllm" else [ray.manifest(spec)]
+
+
+def _stack(
+    env: Environment,
+    specs: tuple[ServiceSpec, ...],
+    manifests: Mapping[str, list[dict[str, Any]]],
+    pools: tuple[NodePool, ...],
+    asked: Mapping[str, list[counting.Demand]],
+) -> Stack:
+    installed = releases.releases(env, pools)
+    software = _software(installed)
+    return Stack(
+        workloads=tuple(_workload(spec, manifests[spec.name]) for spec in specs),
+        pools=pools,
+        queues=releases.queues_facts(env),
+        releases=installed,
+        versions=_versions(env, software),
+        budget=Budget(usd_per_hour=env.budget.usd_per_hour, gpus=env.budget.gpus, vcpus=env.budget.vcpus),
+        uses=tuple(use for spec in specs for use in counting.uses(spec, asked[spec.name])),
+        batch_scheduler=env.software.batch_scheduler,
+        gpu_sharing_enabled=_gpu_sharing(software.get("kai-scheduler")),
+        autoscaler=_autoscaler(env, software),
+        gateway_class=env.software.gateway.class_name,
+        cluster=env.cluster.kind,
+        zones=node_pools.cluster_zones(env),
+        complete=True,
+        models=env.models,
+    )
+
+
+def _workload(spec: ServiceSpec, objects: list[dict[str, Any]]) -> Workload:
+    versions = {"python": spec.python_version, "vllm": spec.vllm_version, "cuda": spec.cuda_version}
+    groups = {f"{engine.name}/{engine.role}": engine.group for engine in spec.engines}
+    timeout = startup.ready_timeout(spec)
+    if spec.config.kind == "vllm":
+        return vllm_facts.read(objects[0], where=spec.where, versions=versions, ready_timeout_seconds=timeout)
+    return ray_facts.read(
+        objects[0], where=spec.where, engine_groups=groups, versions=versions, ready_timeout_seconds=timeout
+    )
+
+
+def _software(installed: tuple[Release, ...]) -> dict[str, Release]:
+    return {release.chart.rsplit("/", 1)[-1]: release for release in installed}
+
+
+def _version(installed: Mapping[str, Release], chart: str) -> str | None:
+    release = installed.get(chart)
+    return release.version.removeprefix("v") if release and release.version else None
+
+
+def _gpu_sharing(kai: Release | None) -> bool | None:
+    if kai is None:
+        return None
+    return (kai.values.get("global") or {}).get("gpuSharing") is True
+
+
+def _autoscaler(env: Environment, installed: Mapping[str, Release]) -> str | None:
+    if env.software.autoscaler.kind is not None:
+        return env.software.autoscaler.kind
+    if "karpenter" in installed:
+        return "karpenter"
+    if "cluster-autoscaler" in installed:
+        return "cluster_autoscaler"
+    return "none" if env.cluster.kind == "aws" else None  # another team's cluster may bring its own
+
+
+def _versions(env: Environment, installed: Mapping[str, Release]) -> Versions:
+    from components import versions
+
+    return Versions(
+        kubernetes=env.cluster.kubernetes_version or (versions.KUBERNETES if env.cluster.kind == "aws" else None),
+        ray=env.versions.ray or versions.RAY,
+        vllm=env.versions.vllm or versions.VLLM,
+        python=env.versions.python or versions.PYTHON,
+        cuda=env.versions.cuda or versions.CUDA,
+        kuberay=_version(installed, "kuberay-operator"),
+        kai=_version(installed, "kai-scheduler"),
+        volcano=_version(installed, "volcano"),
+        gpu_operator=_version(installed, "gpu-operator"),
+        karpenter=_version(installed, "karpenter"),
+    )
+
+
+def _pool_plans(pools: tuple[NodePool, ...], asked: Mapping[str, list[counting.Demand]]) -> tuple[PoolPlan, ...]:
+    by_pool: dict[str, list[counting.Demand]] = {pool.name: [] for pool in pools}
+    for demands in asked.values():
+        for demand in demands:
+            by_pool[demand.pool].append(demand)
+    return tuple(counting.pool_plan(pool, by_pool[pool.name]) for pool in pools)
+
+
+def _service(
+    spec: ServiceSpec, asked: list[counting.Demand], pools: Mapping[str, NodePool], stack: Stack
+) -> ServicePlan:
+    by_type: dict[str, Range] = {}
+    for demand in asked:
+        gpu = pools[demand.pool].gpu
+        if gpu and demand.gpus:
+            by_type[gpu] = _add(by_type.get(gpu), counting.scaled(demand.pods, demand.gpus))
+    gpus = Range(min=0, max=0, upgrade=0)
+    for figure in by_type.values():
+        gpus = _add(gpus, figure)
+    config = spec.config
+    return ServicePlan(
+        name=spec.name,
+        kind=config.kind,
+        namespace=config.namespace,
+        image=spec.image,
+        queue=config.queue,
+        upgrade=config.upgrade.strategy,
+        engines=tuple(_engine(engine, spec, stack) for engine in spec.engines),
+        groups=tuple(
+            GroupPlan(
+                name=group.name,
+                pool=group.pool_name,
+                gpus_per_pod=group.gpus_per_pod,
+                hosts=group.hosts,
+                physical_gpus_per_pod=round(group.physical_gpus, 4),
+                cpu=group.cpu,
+                memory_gib=group.memory_gib,
+                pods=counting.group_pods(spec, group),
+            )
+            for group in spec.groups
+        ),
+        gpus=gpus,
+        gpus_by_type=dict(sorted(by_type.items())),
+        usd_per_hour=counting.service_cost(asked, pools),
+        download_gib=startup.download_gib(spec, stack.models),
+        ready_seconds=startup.ready_seconds(spec, stack.models),
+    )
+
+
+def _add(left: Range | None, right: Range) -> Range:
+    if left is None:
+        return right
+    return Range(min=left.min + right.min, max=left.max + right.max, upgrade=left.upgrade + right.upgrade)
+
+
+def _engine(engine: EngineSpec, spec: ServiceSpec, stack: Stack) -> EnginePlan:
+    parallel = engine.config.parallel
+    group = next(group for group in spec.groups if group.name == engine.group)
+    share = engine.worker_gpu if group.shared else group.physical_gpus / max(1, group.gpus_per_pod)
+    row = memory.model_row(engine.catalog_id, stack.models)
+    return EnginePlan(
+        name=engine.name,
+        model=engine.catalog_id,
+        known=row is not None,
+        role=engine.role,
+        device=engine.config.device,
+        pool=engine.pool_name,
+        group=engine.group,
+        gpu=engine.pool.gpu if engine.pool else None,
+        tensor_parallel=parallel.tensor,
+        pipeline_parallel=parallel.pipeline,
+        data_parallel=parallel.data,
+        gpu_share=round(share, 4) if engine.config.device == "gpu" else 0.0,
+        gpus_per_replica=round(share * engine.ranks, 4) if engine.config.device == "gpu" else 0.0,
+        replicas_min=engine.min_replicas,
+        replicas_max=engine.max_replicas,
+        parameters=memory.parameters(row),
+        memory=memory.plan(engine, group, row),
+    )
+
+
+def _totals(pools: tuple[PoolPlan, ...], findings: tuple[Any, ...]) -> Totals:
+    def total(figures: list[Range]) -> Range:
+        result = Range(min=0, max=0, upgrade=0)
+        for figure in figures:
+            result = _add(result, figure)
+        # one upgrade at a time: the largest addition of any pool
+        extra = max((f.upgrade - f.max for f in figures), default=0)
+        return Range(min=round(result.min, 4), max=round(result.max, 4), upgrade=round(result.max + extra, 4))
+
+    costs = [pool.usd_per_hour for pool in pools]
+    known = [cost for cost in costs if cost is not None]
+    gpu_pools = [pool for pool in pools if pool.gpus_per_node and pool.price_usd_hour and pool.nodes.min]
+    paid = sum(pool.nodes.min * pool.price_usd_hour for pool in gpu_pools if pool.price_usd_hour)
+    used = sum(
+        pool.gpus.min / (pool.nodes.min * pool.gpus_per_node) * pool.nodes.min * pool.price_usd_hour
+        for pool in gpu_pools
+        if pool.price_usd_hour
+    )
+    return Totals(
+        gpus=total([pool.gpus for pool in pools]),
+        usd_per_hour=total(known) if len(known) == len(costs) and costs else None,
+        idle_share=round(1 - used / paid, 4) if paid else None,
+        errors=sum(f.severity == "error" for f in findings),
+        warnings=sum(f.severity == "warning" for f in findings),
+    )

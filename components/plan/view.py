@@ -1,0 +1,182 @@
+"""The plan as people see it in a terminal: a table of services, one of pools, the findings. Not the page (page.py)."""
+
+from __future__ import annotations
+
+import io
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from components.plan.result import EnginePlan, Plan, Range
+
+GIB = 2**30
+BAR = 16
+
+
+def preview(plan: Plan) -> None:
+    """Print the plan where the engine shows a program's output (`pulumi preview` and `up`)."""
+    print(text(plan), flush=True)
+
+
+def text(plan: Plan, width: int = 150, color: bool = False) -> str:
+    """The plan as text of a fixed width."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
+    console.print(render(plan))
+    return out.getvalue().rstrip() + "\n"
+
+
+def render(plan: Plan) -> RenderableType:
+    """The plan for a rich console."""
+    parts: list[RenderableType] = []
+    if plan.services:
+        parts.append(_services(plan))
+    if plan.pools:
+        parts.append(_pools(plan))
+    parts.append(_totals(plan))
+    parts.extend(_findings(plan))
+    return Group(*parts)
+
+
+def _services(plan: Plan) -> Table:
+    table = Table(title=f"Plan of {plan.environment or 'this environment'}", box=box.SIMPLE_HEAD, title_justify="left")
+    for name, justify in (
+        ("service", "left"),
+        ("model", "left"),
+        ("GPU", "left"),
+        ("memory of a GPU", "left"),
+        ("KV cache", "right"),
+        ("replicas", "right"),
+        ("GPUs min/max/upgrade", "right"),
+        ("USD/h min/max/upgrade", "right"),
+    ):
+        table.add_column(name, justify="right" if justify == "right" else "left")
+    for service in plan.services:
+        for index, engine in enumerate(service.engines):
+            first = index == 0
+            table.add_row(
+                service.name if first else "",
+                engine.name if engine.role in ("serve", "data_parallel") else f"{engine.name} ({engine.role})",
+                gpu_use(engine),
+                memory_bar(engine),
+                tokens(engine),
+                replicas(engine),
+                figures(service.gpus) if first else "",
+                money(service.usd_per_hour) if first else "",
+            )
+        if not service.engines:
+            table.add_row(
+                service.name, f"({service.kind})", "", "", "", "", figures(service.gpus), money(service.usd_per_hour)
+            )
+    return table
+
+
+def _pools(plan: Plan) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in (
+        "node pool",
+        "nodes of",
+        "GPUs a node",
+        "nodes min/max/upgrade",
+        "allowed",
+        "USD/h min/max/upgrade",
+        "services",
+    ):
+        table.add_column(name)
+    for pool in plan.pools:
+        table.add_row(
+            pool.name,
+            ", ".join(pool.instance_types) or pool.kind,
+            f"{pool.gpus_per_node} x {pool.gpu}" if pool.gpu else "-",
+            figures(pool.nodes),
+            f"{pool.nodes_allowed.min:g}..{pool.nodes_allowed.max:g}",
+            money(pool.usd_per_hour),
+            _short(pool.services),
+        )
+    return table
+
+
+def _totals(plan: Plan) -> Text:
+    totals = plan.totals
+    idle = f", {totals.idle_share:.0%} of the GPU money at rest is idle" if totals.idle_share is not None else ""
+    return Text(
+        f"  GPUs min/max/upgrade {figures(totals.gpus)}; USD/h {money(totals.usd_per_hour)}{idle}; "
+        f"{totals.errors} errors, {totals.warnings} warnings"
+    )
+
+
+def _findings(plan: Plan) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for finding in sorted(plan.findings, key=lambda f: (f.severity != "error", f)):
+        style = "bold red" if finding.severity == "error" else "yellow"
+        lines.append(Text.assemble((f"  {finding.severity}: ", style), finding.sentence()))
+    return lines
+
+
+def gpu_use(engine: EnginePlan) -> str:
+    """ "2 x H100 (tp 2)", "0.45 of an L4", "CPU"."""
+    if engine.device == "cpu":
+        return "CPU"
+    name = engine.gpu or "GPU"
+    parallel = [
+        f"{label} {size}"
+        for label, size in (
+            ("tp", engine.tensor_parallel),
+            ("pp", engine.pipeline_parallel),
+            ("dp", engine.data_parallel),
+        )
+        if size > 1
+    ]
+    base = f"{engine.gpu_share:g} of a {name}" if engine.gpu_share < 1 else f"{engine.gpus_per_replica:g} x {name}"
+    return base + (f" ({', '.join(parallel)})" if parallel else "")
+
+
+def memory_bar(engine: EnginePlan) -> str:
+    """A bar of one GPU: # weights, = activations, graphs and runtime, k KV cache, . free of this engine."""
+    memory = engine.memory
+    if memory is None:
+        return "" if engine.device == "cpu" else "unknown model"
+    total = max(memory.device_bytes, 1)
+    fixed = memory.activation_bytes + memory.graph_bytes + memory.overhead_bytes + memory.state_bytes
+    cells = [
+        ("#", memory.weights_bytes),
+        ("=", fixed),
+        ("k", max(0, memory.kv_bytes)),
+    ]
+    bar = ""
+    reached = 0
+    for sign, size in cells:
+        reached += size
+        bar += sign * max(0, round(min(reached, total) / total * BAR) - len(bar))
+    verdict = {"fits": "", "tight": " tight", "too_big": " TOO BIG"}.get(memory.verdict, "")
+    return f"{bar.ljust(BAR, '.')} {memory.weights_bytes / GIB:.1f}/{memory.budget_bytes / GIB:.1f} GiB{verdict}"
+
+
+def tokens(engine: EnginePlan) -> str:
+    """Tokens in the KV cache, and requests of full length."""
+    memory = engine.memory
+    if memory is None:
+        return ""
+    many = f"{memory.kv_tokens:,} tok"
+    return f"{many} ({memory.concurrency:.1f}x)" if memory.concurrency is not None else many
+
+
+def replicas(engine: EnginePlan) -> str:
+    low, high = engine.replicas_min, engine.replicas_max
+    return f"{low}" if low == high else f"{low}..{high}"
+
+
+def figures(figure: Range) -> str:
+    """min/max/upgrade without needless zeros."""
+    return "/".join(f"{value:g}" for value in (figure.min, figure.max, figure.upgrade))
+
+
+def money(figure: Range | None) -> str:
+    """USD an hour, or a dash where a price is not known."""
+    return "-" if figure is None else "/".join(f"{v:.2f}" for v in (figure.min, figure.max, figure.upgrade))
+
+
+def _short(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
