@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
@@ -39,6 +40,19 @@ class Network(Strict):
     """An existing VPC; then private_subnet_ids and zones must be given."""
     private_subnet_ids: tuple[str, ...] = ()
     """Existing private subnets, in at least two zones."""
+
+    @model_validator(mode="after")
+    def _cidr_holds_the_subnets(self) -> Network:
+        zones = len(self.zones) or 3
+        # Subnets of a VPC have 16 to 28 bits; private ones share the range with a block of public ones (manifests/subnets.py).
+        longest = 28 - zones.bit_length() - (zones - 1).bit_length()
+        prefix = ipaddress.IPv4Network(self.cidr).prefixlen
+        if not 16 <= prefix <= longest:
+            raise ValueError(
+                f"cidr is a /{prefix}; a VPC with subnets in {zones} zones takes a /16 to a /{longest}, "
+                "and pods need an address each: a /16 is a good start"
+            )
+        return self
 
     @model_validator(mode="after")
     def _existing_subnets_have_a_vpc_and_zones(self) -> Network:
