@@ -1,0 +1,58 @@
+"""All rules, and the one way to run them over the facts of a stack.
+
+A rule module has a tuple `RULES`; this module concatenates them in an explicit order. Rules know facts and catalogs, never
+Pulumi, Kubernetes clients or the config they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from policies.facts import Stack
+from policies.finding import Finding, Rule
+
+RULES: tuple[Rule, ...] = ()
+SEVERITIES = ("error", "warning", "off")
+UNKNOWN_OVERRIDE = "policy-override-unknown"  # said by check() itself, about the `policy` section
+
+
+def check(
+    stack: Stack, overrides: Mapping[str, str] | None = None, rules: Iterable[Rule] | None = None
+) -> tuple[Finding, ...]:
+    """Everything the rules find, sorted: errors first, then by place, rule and text; the same bytes for the same facts.
+
+    `overrides` is rule id -> error | warning | off: off silences a rule, the others set the severity of all it finds. An id
+    that no rule has, or another value, is itself an error: a waiver that silences nothing would hide what it was meant for.
+    """
+    given = overrides or {}
+    chosen = RULES if rules is None else tuple(rules)
+    found = set(_unknown_overrides(given, chosen))
+    for rule in chosen:
+        severity = given.get(rule.id)
+        if severity == "off":
+            continue
+        for finding in rule.findings(stack):
+            if severity == "error" or severity == "warning":
+                finding = replace(finding, severity=severity)
+            found.add(finding)
+    return tuple(sorted(found, key=lambda f: (f.severity != "error", f.place, f.rule, f.message, f.mend)))
+
+
+def _unknown_overrides(overrides: Mapping[str, str], rules: tuple[Rule, ...]) -> Iterable[Finding]:
+    from policies.catalog.lookup import closest_names
+
+    ids = sorted(rule.id for rule in rules)
+    for rule_id, value in sorted(overrides.items()):
+        if rule_id not in ids:
+            near = closest_names(rule_id, ids, 1)
+            mend = f"did you mean '{near[0]}'?" if near else "take it out, or use the id that a finding shows in brackets"
+            yield Finding("policy", "error", UNKNOWN_OVERRIDE, f"there is no rule '{rule_id}'", mend)
+        elif value not in SEVERITIES:
+            yield Finding(
+                "policy",
+                "error",
+                UNKNOWN_OVERRIDE,
+                f"rule '{rule_id}' is set to {value!r}; allowed: {', '.join(SEVERITIES)}",
+                "set one of these",
+            )
