@@ -29,6 +29,9 @@ DEVICE_PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 """Label with which a node picks its entry of the device plugin's ConfigMap; its value is the pool's name."""
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """Label with which a node tells the MIG manager how to cut its GPUs; its value is a mig-parted configuration."""
+ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
+"""Label by which cluster-autoscaler knows a GPU node whose device plugin is not up yet; without it, it adds another node
+(kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
 
 GPU_RESOURCE = "nvidia.com/gpu"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
@@ -166,7 +169,7 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
         efa=pool.efa,
         efa_declared_interfaces=_least(row.efa_interfaces for row in rows) if pool.efa else None,
         taints=_taints(pool.taints, has_gpu=has_gpu),
-        labels=_labels(name, pool, ami),
+        labels=_labels(name, pool, ami, gpu),
         sharing=_sharing(pool.sharing),
         architecture=first.architecture if first else (ami.architecture if ami and ami.architecture else "x86_64"),
         root_disk_gib=pool.root_disk_gib or _root_disk_gib(name, has_gpu, env),
@@ -224,8 +227,10 @@ def _taints(given: tuple[ConfigTaint, ...] | None, *, has_gpu: bool) -> tuple[Ta
     return tuple(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in given)
 
 
-def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None) -> dict[str, str]:
+def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None, gpu: gpus.Gpu | None) -> dict[str, str]:
     labels = {**pool.labels, POOL_LABEL: name}
+    if gpu and pool.kind == "managed":
+        labels.setdefault(ACCELERATOR_LABEL, f"nvidia-{gpu.name.lower()}")
     # Bottlerocket has the device plugin and the MIG manager in the operating system, set by its own user data.
     if pool.sharing.strategy in _PLUGIN_CONFIGURED and not (ami and ami.device_plugin):
         labels.setdefault(DEVICE_PLUGIN_CONFIG_LABEL, name)

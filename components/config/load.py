@@ -117,7 +117,8 @@ def _sentence(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
         return f"{parent}: unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"
     if kind == "missing":
         return f"{place(path[:-1])}: '{path[-1]}' is missing; give it"
-    message = detail["msg"][0].lower() + detail["msg"][1:]
+    message = detail["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
     return f"{where}: {_show(given)} was given; {message}"
 
 

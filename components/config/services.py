@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+
+from serve_apps import APPS
 
 from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
 from .models import Model
@@ -213,3 +216,12 @@ class Service(Strict):
     """How long the deployment waits for Ready; derived from download and load time."""
     patch: Json = {}
     """Merged over the custom resource at the end; the result is judged like everything else."""
+
+    @field_validator("app")
+    @classmethod
+    def _known_app(cls, app: str) -> str:
+        if app not in APPS:
+            close = difflib.get_close_matches(app, APPS, n=1)
+            hint = f"did you mean '{close[0]}'? " if close else ""
+            raise ValueError(f"no such app in serve_apps/; {hint}allowed: {', '.join(sorted(APPS))}")
+        return app

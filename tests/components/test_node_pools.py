@@ -106,7 +106,7 @@ def test_nodes_carry_the_labels_that_choose_their_device_plugin_and_mig_configur
         ami="BOTTLEROCKET_x86_64_NVIDIA",
         sharing={"strategy": "mig", "mig_profile": "1g.10gb"},
     )
-    assert bottlerocket.labels == {"llm-serving/pool": "pool"}
+    assert bottlerocket.labels == {"llm-serving/pool": "pool", "k8s.amazonaws.com/accelerator": "nvidia-h100"}
 
 
 def test_an_existing_pool_is_what_its_config_states():
