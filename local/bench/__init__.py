@@ -1,0 +1,1 @@
+"""Benchmarks: every performance claim of the README comes from here. Run them with `make bench`."""
