@@ -42,11 +42,12 @@ def select(stack: str = STACK, cwd: Path = REPO) -> None:
     pulumi("stack", "select", stack, "--create", cwd=cwd, capture=True)
 
 
-def up(stack: str = STACK, cwd: Path = REPO) -> None:
-    """Bring the stack up."""
+def up(stack: str = STACK, cwd: Path = REPO, config_file: Path | None = None) -> None:
+    """Bring the stack up, with its own config file or another."""
     select(stack, cwd)
     free_locks()
-    pulumi("up", "--yes", "--skip-preview", "--stack", stack, cwd=cwd)
+    other = ["--config-file", str(config_file)] if config_file else []
+    pulumi("up", "--yes", "--skip-preview", "--stack", stack, *other, cwd=cwd)
 
 
 def destroy(stack: str = STACK, cwd: Path = REPO) -> None:

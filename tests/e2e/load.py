@@ -1,0 +1,63 @@
+"""A client that asks in a loop, and keeps when each request began, how long it took and how it ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+import openai
+
+from tests.e2e.conftest import MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: seconds since the loop began, its duration, and the error's name when it failed."""
+
+    began: float
+    took: float
+    error: str | None
+
+
+@dataclass
+class Loop:
+    """Ask until stopped. Use as a context manager."""
+
+    client: openai.OpenAI
+    pause: float = 0.2
+    requests: list[Request] = field(default_factory=list)
+
+    def __enter__(self) -> Loop:
+        self._stop = threading.Event()
+        self._start = time.monotonic()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=300)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            error = None
+            try:
+                self.client.chat.completions.create(
+                    model=MODEL, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
+                )
+            except openai.OpenAIError as failure:
+                error = type(failure).__name__
+            ended = time.monotonic()
+            self.requests.append(Request(began - self._start, ended - began, error))
+            self._stop.wait(self.pause)
+
+    @property
+    def failed(self) -> list[Request]:
+        return [request for request in self.requests if request.error]
+
+    def outage(self) -> float:
+        """Seconds from the beginning of the first failed request to the end of the last; 0 without failures."""
+        failed = self.failed
+        return failed[-1].began + failed[-1].took - failed[0].began if failed else 0.0
