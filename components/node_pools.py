@@ -13,6 +13,7 @@ from typing import TypeVar
 from components.config import AwsCluster, AwsPool, Environment, ExistingPool, GpuSharing
 from components.config import Taint as ConfigTaint
 from components.config.pools import Pool
+from components.node_resources import GPU_RESOURCE
 from policies.catalog import amis, gpus, instances
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
@@ -32,12 +33,6 @@ MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Label by which cluster-autoscaler knows a GPU node whose device plugin is not up yet; without it, it adds another node
 (kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
-
-GPU_RESOURCE = "nvidia.com/gpu"
-EFA_RESOURCE = "vpc.amazonaws.com/efa"
-VGPU_RESOURCE = "volcano.sh/vgpu-number"
-VGPU_PER_GPU = 10
-"""Pods that may share a GPU under Volcano's device plugin when the pool does not say (its --device-split-count default)."""
 
 GPU_ROOT_DISK_GIB = 100
 """Smallest root volume of a GPU node: system, driver and an unpacked engine image of 12 GiB, with room to replace it."""
@@ -69,38 +64,16 @@ def cluster_zones(env: Environment) -> tuple[str, ...]:
     return cluster.network.zones or tuple(cluster.region + letter for letter in "abc")
 
 
-def extended_resources(pool: NodePool) -> dict[str, int]:
-    """What one node of the pool advertises beside CPU and memory: GPUs as the pool shares them, and EFA interfaces.
-
-    {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}. A MIG configuration that is no single profile of the GPU (such as
-    all-balanced) is left out: what it advertises depends on the GPU's own table in the MIG manager.
-    """
-    found = {}
-    resource, count = _gpu_resource(pool)
-    if resource is not None and count:
-        found[resource] = count
-    if pool.efa and pool.efa_declared_interfaces:
-        found[EFA_RESOURCE] = pool.efa_declared_interfaces
-    return found
-
-
-def _gpu_resource(pool: NodePool) -> tuple[str | None, int]:
-    sharing = pool.sharing
-    match sharing.strategy:
-        case "time_slicing" | "mps":
-            name = GPU_RESOURCE + ".shared" if sharing.rename_by_default else GPU_RESOURCE
-            return name, pool.gpus_per_node * (sharing.replicas or 1)
-        case "volcano_vgpu":
-            return VGPU_RESOURCE, pool.gpus_per_node * (sharing.replicas or VGPU_PER_GPU)
-        case "mig":
-            gpu = _row(gpus.get, pool.gpu)
-            profile = _row(gpu.mig_profile, sharing.mig_profile) if gpu else None
-            if profile is None:
-                return None, 0
-            name = GPU_RESOURCE if sharing.mig_strategy == "single" else f"nvidia.com/mig-{profile.name}"
-            return name, pool.gpus_per_node * profile.max_instances
-        case _:  # whole GPUs; KAI divides them itself
-            return GPU_RESOURCE, pool.gpus_per_node
+def node_autoscaler(env: Environment) -> str:
+    """none, karpenter or cluster_autoscaler: as stated; else Karpenter for a pool of its own, else the other if one may grow."""
+    stated = env.software.autoscaler.kind
+    if stated is not None:
+        return stated
+    pools = [pool for pool in env.node_pools.values() if isinstance(pool, AwsPool)]
+    if any(pool.kind == "karpenter" for pool in pools):
+        return "karpenter"
+    grows = isinstance(env.cluster, AwsCluster) and any(pool.max > pool.min for pool in pools)
+    return "cluster_autoscaler" if grows else "none"
 
 
 def mig_config(profile: str) -> str:

@@ -102,7 +102,9 @@ class AwsPool(_Pool):
     zones: tuple[str, ...] | None = None
     """Availability zones; derived: all of the cluster's, for EFA its first. A reservation's zone must be given."""
     efa: bool = False
-    """Attach all network cards of the type as EFA interfaces, with a cluster placement group."""
+    """Give every network card of the type an EFA interface, and let the nodes talk to each other over them."""
+    placement_group: str | None = None
+    """Existing cluster placement group, such as the one an ODCR was made in; derived: one is made for EFA without reservation."""
     root_disk_gib: Positive | None = None
     """Root volume; derived from images and weights of the services on the pool."""
     max_unavailable: Positive = 1

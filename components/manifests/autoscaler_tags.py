@@ -8,7 +8,7 @@ Karpenter needs none of this.
 from __future__ import annotations
 
 from components.manifests.user_data import has_local_disks
-from components.node_pools import extended_resources
+from components.node_resources import extended_resources
 from policies.facts.records import NodePool
 
 PREFIX = "k8s.io/cluster-autoscaler/node-template"

@@ -9,6 +9,9 @@ from components.config import parse
 from policies.facts.records import NodePool, Taint
 
 
+AWS = {"kind": "aws", "region": "us-east-1"}
+
+
 def pool(**fields: Any) -> NodePool:
     env = parse({"cluster": {"kind": "aws", "region": "us-east-1"}, "node_pools": {"pool": fields}})
     (resolved,) = node_pools.resolve(env)
@@ -78,24 +81,6 @@ def test_karpenter_limits_are_derived_from_the_largest_type_times_the_most_nodes
     assert pool(kind="karpenter", instance_types=["m7i.large"], limits={"cpu": "9"}).limits == {"cpu": "9"}
 
 
-@pytest.mark.parametrize(
-    ("sharing", "resources"),
-    [
-        ({}, {"nvidia.com/gpu": 8}),
-        ({"strategy": "kai"}, {"nvidia.com/gpu": 8}),
-        ({"strategy": "time_slicing", "replicas": 4}, {"nvidia.com/gpu": 32}),
-        ({"strategy": "time_slicing", "replicas": 4, "rename_by_default": True}, {"nvidia.com/gpu.shared": 32}),
-        ({"strategy": "mps", "replicas": 2}, {"nvidia.com/gpu": 16}),
-        ({"strategy": "mig", "mig_profile": "1g.10gb"}, {"nvidia.com/gpu": 56}),
-        ({"strategy": "mig", "mig_profile": "3g.40gb", "mig_strategy": "mixed"}, {"nvidia.com/mig-3g.40gb": 16}),
-        ({"strategy": "mig", "mig_profile": "all-balanced"}, {}),
-        ({"strategy": "volcano_vgpu"}, {"volcano.sh/vgpu-number": 80}),
-    ],
-)
-def test_a_node_advertises_gpus_as_its_pool_shares_them(sharing, resources):
-    assert node_pools.extended_resources(pool(instance_types=["p5.48xlarge"], sharing=sharing)) == resources
-
-
 def test_nodes_carry_the_labels_that_choose_their_device_plugin_and_mig_configuration():
     labels = pool(instance_types=["p5.48xlarge"], sharing={"strategy": "mig", "mig_profile": "1g.10gb"}).labels
     assert labels["nvidia.com/device-plugin.config"] == "pool"
@@ -139,3 +124,18 @@ def test_zones_of_the_cluster_are_those_stated_or_the_first_three_of_the_region(
     stated = aws | {"network": {"zones": ["eu-central-1b", "eu-central-1c"]}}
     assert node_pools.cluster_zones(parse({"cluster": stated})) == ("eu-central-1b", "eu-central-1c")
     assert node_pools.cluster_zones(parse({})) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "autoscaler"),
+    [
+        ({}, "none"),
+        ({"cluster": AWS}, "none"),
+        ({"cluster": AWS, "node_pools": {"a": {"instance_types": ["m7i.large"], "max": 2}}}, "cluster_autoscaler"),
+        ({"cluster": AWS, "node_pools": {"a": {"instance_types": ["m7i.large"], "min": 2, "max": 2}}}, "none"),
+        ({"node_pools": {"a": {"kind": "karpenter", "instance_types": ["m7i.large"]}}}, "karpenter"),
+        ({"software": {"autoscaler": {"kind": "karpenter"}}, "cluster": AWS}, "karpenter"),
+    ],
+)
+def test_the_node_autoscaler_follows_the_pools_unless_it_is_stated(config, autoscaler):
+    assert node_pools.node_autoscaler(parse(config)) == autoscaler

@@ -1,0 +1,73 @@
+"""A node pool as Karpenter's NodePool and EC2NodeClass. Karpenter itself must run before (its CRDs refuse nothing until then).
+
+Not for: deciding anything (manifests/karpenter.py does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.config import AwsPool
+from components.gpu_node_pool import Placement
+from components.manifests.karpenter import node_class, node_pool
+from policies.facts.records import NodePool
+
+
+class KarpenterNodePool(pulumi.ComponentResource):
+    """Both objects, the class first; on destroy the NodePool goes first and takes its nodes with it."""
+
+    ready: tuple[pulumi.Resource, ...]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pool: NodePool,
+        config: AwsPool,
+        node_role_name: pulumi.Input[str],
+        security_group_id: pulumi.Input[str],
+        placement: Placement,
+        tags: Mapping[str, str],
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("llm-serving:aws:KarpenterNodePool", name, {}, opts)
+        efa = [placement.efa_security_group_id] if placement.efa_security_group_id is not None else []
+        spec = pulumi.Output.all(
+            role=node_role_name,
+            subnets=pulumi.Output.all(*placement.subnet_ids),
+            groups=pulumi.Output.all(security_group_id, *efa),
+            placement=placement.placement_group,
+        ).apply(
+            lambda known: node_class(
+                pool,
+                config,
+                role=known["role"],
+                subnet_ids=known["subnets"],
+                security_group_ids=known["groups"],
+                placement_group=known["placement"],
+                tags=dict(tags),
+            )["spec"]
+        )
+        class_object = k8s.apiextensions.CustomResource(
+            f"{name}-class",
+            api_version="karpenter.k8s.aws/v1",
+            kind="EC2NodeClass",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool.name),
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
+        )
+        manifest = node_pool(pool, config)
+        pool_object = k8s.apiextensions.CustomResource(
+            name,
+            api_version=manifest["apiVersion"],
+            kind=manifest["kind"],
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool.name),
+            spec=manifest["spec"],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, class_object]),
+        )
+        self.ready = (class_object, pool_object)
+        self.register_outputs({})
