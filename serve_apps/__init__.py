@@ -1,6 +1,30 @@
 """Serve apps: one folder each, with typed args (args.py: pydantic only) and a builder (app.py: ray at the top, vllm inside the replica)."""
 
-# The apps a service may name, and where Serve finds them. To add one: a folder with args.py and app.py, and a row here.
-APPS: dict[str, str] = {
-    "openai_chat": "serve_apps.openai_chat.app:build",
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One app: where Serve finds its builder, and the type of its arguments."""
+
+    import_path: str
+    args_module: str
+    args_class: str
+
+    def args(self) -> type[BaseModel]:
+        """The type of the arguments (needs pydantic, neither ray nor vllm)."""
+        found: type[BaseModel] = getattr(import_module(self.args_module), self.args_class)
+        return found
+
+
+# The apps a service may name. To add one: a folder with args.py and app.py, and a row here.
+APPS: dict[str, App] = {
+    "openai_chat": App("serve_apps.openai_chat.app:build", "serve_apps.openai_chat.args", "OpenAIChatArgs"),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.derive import memory
 from components.derive.spec import ServiceSpec
+from policies.catalog.models.row import Model
+from policies.fit import engine as fit_engine
 
 # Rates that hold on common cloud nodes; they are for budgets and the plan's figure, not for promises.
 NODE_SECONDS = 180  # an EC2 GPU node from request to Ready, with driver and device plugin (Karpenter and EKS guides: 2 to 4 minutes)
@@ -21,7 +22,7 @@ def download_gib(spec: ServiceSpec, models: Mapping[str, Any]) -> float | None:
     """Weights of all models of the service (GiB); None where a model is unknown."""
     total = 0.0
     for engine in spec.engines:
-        size = memory.weights_bytes(memory.model_row(engine.catalog_id, models))
+        size = _weights_bytes(fit_engine.find(engine.catalog_id, models))
         if size is None:
             return None
         if engine.role != "prefill":
@@ -49,3 +50,8 @@ def ready_timeout(spec: ServiceSpec) -> int:
         return spec.config.ready_timeout_seconds
     estimate = ready_seconds(spec, spec.environment.models)
     return max(900, 3 * estimate) if estimate is not None else 3600
+
+
+def _weights_bytes(row: Model | None) -> int | None:
+    """Bytes of the checkpoint's weight files: as published, else two for each parameter."""
+    return None if row is None else row.checkpoint_bytes or row.parameters * 2

@@ -100,7 +100,7 @@ def _deployment(engine: EngineSpec) -> dict[str, Any]:
 
 def serve_config(spec: ServiceSpec) -> dict[str, Any]:
     """The Serve config: one application for the models side by side, one for each that needs a builder of its own."""
-    import_path = APPS[spec.config.app]
+    import_path = APPS[spec.config.app].import_path
     together = [engine for engine in spec.engines if engine.role == "serve"]
     applications: list[tuple[str, dict[str, Any]]] = []
     if together:

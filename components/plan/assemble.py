@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from components import node_pools
 from components.config import Environment
-from components.derive import memory, startup
 from components.derive import service as derive
+from components.derive import startup
 from components.derive.spec import EngineSpec, ServiceSpec
 from components.manifests import ray, releases, vllm
-from components.plan import counting
+from components.plan import counting, memory
 from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
 from policies import rules
 from policies.facts import Budget, NodePool, Release, Stack, Versions, Workload
 from policies.facts import ray as ray_facts
 from policies.facts import vllm as vllm_facts
+from policies.finding import Finding
+from policies.fit import engine as fit_engine
+from serve_apps import APPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,18 @@ def assemble(env: Environment, environment: str = "") -> Planned:
     manifests = {spec.name: manifests_of(spec) for spec in specs}
     asked = {spec.name: counting.demands(spec) for spec in specs}
     stack = _stack(env, specs, manifests, pools, asked)
-    findings = rules.check(stack, env.policy)
+    findings = tuple(sorted([*rules.check(stack, env.policy), *_app_args(specs, stack)]))
     pool_plans = _pool_plans(pools, asked)
-    services = tuple(_service(spec, asked[spec.name], by_name, stack) for spec in specs)
+    services = tuple(
+        _service(spec, workload, asked[spec.name], by_name, stack)
+        for spec, workload in zip(specs, stack.workloads, strict=True)
+    )
     plan = Plan(
         schema_version=SCHEMA_VERSION,
         environment=environment,
         services=services,
         pools=pool_plans,
-        totals=_totals(pool_plans, findings),
+        totals=_totals(pool_plans, services, asked, findings),
         findings=findings,
     )
     return Planned(plan, specs, manifests, pools, stack)
@@ -122,6 +130,24 @@ def _autoscaler(env: Environment, installed: Mapping[str, Release]) -> str | Non
     return "none" if env.cluster.kind == "aws" else None  # another team's cluster may bring its own
 
 
+def _app_args(specs: tuple[ServiceSpec, ...], stack: Stack) -> Iterator[Finding]:
+    """What the serve app's own types refuse. Judged as written into the manifest, patches included."""
+    for spec, workload in zip(specs, stack.workloads, strict=True):
+        app = APPS[spec.config.app]
+        for served in workload.apps:
+            if spec.config.kind != "ray_service" or served.import_path != app.import_path:
+                continue
+            try:
+                app.args().model_validate(served.args)
+            except ValidationError as error:
+                for detail in error.errors(include_url=False):
+                    path = ".".join(map(str, detail["loc"])) or "arguments"
+                    message = f"app '{spec.config.app}' does not take its {path}: {detail['msg'].removeprefix('Value error, ')}"
+                    yield Finding(
+                        spec.where, "error", "serve-app-args", message, "see serve_apps/ for what the app takes"
+                    )
+
+
 def _versions(env: Environment, installed: Mapping[str, Release]) -> Versions:
     from components import versions
 
@@ -148,7 +174,11 @@ def _pool_plans(pools: tuple[NodePool, ...], asked: Mapping[str, list[counting.D
 
 
 def _service(
-    spec: ServiceSpec, asked: list[counting.Demand], pools: Mapping[str, NodePool], stack: Stack
+    spec: ServiceSpec,
+    workload: Workload,
+    asked: list[counting.Demand],
+    pools: Mapping[str, NodePool],
+    stack: Stack,
 ) -> ServicePlan:
     by_type: dict[str, Range] = {}
     for demand in asked:
@@ -166,7 +196,7 @@ def _service(
         image=spec.image,
         queue=config.queue,
         upgrade=config.upgrade.strategy,
-        engines=tuple(_engine(engine, spec, stack) for engine in spec.engines),
+        engines=tuple(_engine(engine, spec, workload, stack) for engine in spec.engines),
         groups=tuple(
             GroupPlan(
                 name=group.name,
@@ -194,11 +224,14 @@ def _add(left: Range | None, right: Range) -> Range:
     return Range(min=left.min + right.min, max=left.max + right.max, upgrade=left.upgrade + right.upgrade)
 
 
-def _engine(engine: EngineSpec, spec: ServiceSpec, stack: Stack) -> EnginePlan:
+def _engine(engine: EngineSpec, spec: ServiceSpec, workload: Workload, stack: Stack) -> EnginePlan:
     parallel = engine.config.parallel
     group = next(group for group in spec.groups if group.name == engine.group)
     share = engine.worker_gpu if group.shared else group.physical_gpus / max(1, group.gpus_per_pod)
-    row = memory.model_row(engine.catalog_id, stack.models)
+    row = fit_engine.find(engine.catalog_id, stack.models)
+    # as the rules see it: read back from the manifest, patches included
+    facts = next((e for e in workload.engines if e.model_id == engine.name and e.role == engine.role), None)
+    pods = next((g for g in workload.groups if g.name in (engine.group, workload.name)), None)
     return EnginePlan(
         name=engine.name,
         model=engine.catalog_id,
@@ -215,33 +248,45 @@ def _engine(engine: EngineSpec, spec: ServiceSpec, stack: Stack) -> EnginePlan:
         gpus_per_replica=round(share * engine.ranks, 4) if engine.config.device == "gpu" else 0.0,
         replicas_min=engine.min_replicas,
         replicas_max=engine.max_replicas,
-        parameters=memory.parameters(row),
-        memory=memory.plan(engine, group, row),
+        parameters=row.parameters if row else None,
+        memory=memory.plan(facts, engine.pool, pods, stack.models) if facts else None,
     )
 
 
-def _totals(pools: tuple[PoolPlan, ...], findings: tuple[Any, ...]) -> Totals:
-    def total(figures: list[Range]) -> Range:
-        result = Range(min=0, max=0, upgrade=0)
-        for figure in figures:
-            result = _add(result, figure)
-        # one upgrade at a time: the largest addition of any pool
-        extra = max((f.upgrade - f.max for f in figures), default=0)
-        return Range(min=round(result.min, 4), max=round(result.max, 4), upgrade=round(result.max + extra, 4))
-
-    costs = [pool.usd_per_hour for pool in pools]
-    known = [cost for cost in costs if cost is not None]
+def _totals(
+    pools: tuple[PoolPlan, ...],
+    services: tuple[ServicePlan, ...],
+    asked: Mapping[str, list[counting.Demand]],
+    findings: tuple[Finding, ...],
+) -> Totals:
+    """Sums over the pools. In an upgrade: full load and the dearest upgrade of one service, over all pools it uses."""
+    gpus_low = sum(pool.gpus.min for pool in pools)
+    gpus_high = sum(pool.gpus.max for pool in pools)
+    gpus_extra = max((service.gpus.upgrade - service.gpus.max for service in services), default=0)
     gpu_pools = [pool for pool in pools if pool.gpus_per_node and pool.price_usd_hour and pool.nodes.min]
-    paid = sum(pool.nodes.min * pool.price_usd_hour for pool in gpu_pools if pool.price_usd_hour)
-    used = sum(
-        pool.gpus.min / (pool.nodes.min * pool.gpus_per_node) * pool.nodes.min * pool.price_usd_hour
-        for pool in gpu_pools
-        if pool.price_usd_hour
-    )
+    paid = sum(pool.nodes.min * (pool.price_usd_hour or 0) for pool in gpu_pools)
+    used = sum(pool.gpus.min / pool.gpus_per_node * (pool.price_usd_hour or 0) for pool in gpu_pools)
     return Totals(
-        gpus=total([pool.gpus for pool in pools]),
-        usd_per_hour=total(known) if len(known) == len(costs) and costs else None,
+        gpus=Range(min=round(gpus_low, 4), max=round(gpus_high, 4), upgrade=round(gpus_high + gpus_extra, 4)),
+        usd_per_hour=_cost(pools, asked),
         idle_share=round(1 - used / paid, 4) if paid else None,
         errors=sum(f.severity == "error" for f in findings),
         warnings=sum(f.severity == "warning" for f in findings),
     )
+
+
+def _cost(pools: tuple[PoolPlan, ...], asked: Mapping[str, list[counting.Demand]]) -> Range | None:
+    """None where the price of a pool that has nodes is not known."""
+    prices = {pool.name: pool.price_usd_hour for pool in pools if pool.nodes.upgrade}
+    if not prices or any(price is None for price in prices.values()):
+        return None
+    low = sum(pool.nodes.min * (pool.price_usd_hour or 0) for pool in pools)
+    high = sum(pool.nodes.max * (pool.price_usd_hour or 0) for pool in pools)
+    extra = 0.0
+    for demands in asked.values():
+        by_pool: dict[str, list[counting.Demand]] = {}
+        for demand in demands:
+            by_pool.setdefault(demand.pool, []).append(demand)
+        added = sum(sum(counting.upgrade_nodes(d).values()) * (prices.get(pool) or 0) for pool, d in by_pool.items())
+        extra = max(extra, added)
+    return Range(min=round(low, 4), max=round(high, 4), upgrade=round(high + extra, 4))

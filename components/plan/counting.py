@@ -95,12 +95,7 @@ def pool_plan(pool: NodePool, asked: list[Demand]) -> PoolPlan:
     """One pool: nodes for all services at once, and with the largest single upgrade on top (teams upgrade one at a time)."""
     low = nodes_for([(d.part, d.pods.min) for d in asked])
     high = nodes_for([(d.part, d.pods.max) for d in asked])
-    extra: dict[str, list[tuple[float, float]]] = {}
-    for demand in asked:
-        more = demand.pods.upgrade - demand.pods.max
-        if more > 0:
-            extra.setdefault(demand.service, []).append((demand.part, more))
-    upgrade = high + max((nodes_for(parts) for parts in extra.values()), default=0)
+    upgrade = high + max(upgrade_nodes(asked).values(), default=0)
     gpus_high = sum(d.gpus * d.pods.max for d in asked)
     surge: dict[str, float] = {}
     for demand in asked:
@@ -126,6 +121,16 @@ def pool_plan(pool: NodePool, asked: list[Demand]) -> PoolPlan:
         usd_per_hour=scaled(nodes, price) if price is not None else None,
         services=tuple(sorted({d.service for d in asked})),
     )
+
+
+def upgrade_nodes(asked: list[Demand]) -> dict[str, int]:
+    """Nodes that the upgrade of each service adds to a pool at full load."""
+    extra: dict[str, list[tuple[float, float]]] = {}
+    for demand in asked:
+        more = demand.pods.upgrade - demand.pods.max
+        if more > 0:
+            extra.setdefault(demand.service, []).append((demand.part, more))
+    return {service: nodes_for(parts) for service, parts in extra.items()}
 
 
 def scaled(figure: Range, factor: float) -> Range:

@@ -65,7 +65,7 @@ def _bar(engine: EnginePlan) -> Iterator[tuple[str, str]]:
     if memory is None:
         return
     total = max(memory.device_bytes, 1)
-    fixed = memory.activation_bytes + memory.graph_bytes + memory.overhead_bytes + memory.state_bytes
+    fixed = memory.activation_bytes + memory.graph_bytes + memory.overhead_bytes
     left = 100.0
     for name, size in (("w", memory.weights_bytes), ("f", fixed), ("k", max(0, memory.kv_bytes))):
         width = min(left, size / total * 100)

@@ -26,20 +26,21 @@ class Range:
 class MemoryPlan:
     """Memory of one GPU of an engine, worst rank, in bytes."""
 
-    device_bytes: int  # what the engine sees of the device
+    device_bytes: int  # what a process sees of the device
     budget_bytes: int  # gpu_memory_utilization of it
-    weights_bytes: int
+    weights_bytes: int  # LoRA slots included
     activation_bytes: int
     graph_bytes: int
     overhead_bytes: int
-    state_bytes: int
-    kv_bytes: int  # left for the KV cache; negative: it does not fit
+    kv_bytes: int  # left for the KV cache; negative: not even the rest fits
     kv_bytes_per_token: int
+    state_bytes_per_sequence: int
     kv_tokens: int
-    max_model_len: int | None
-    concurrency: float | None  # requests of max_model_len that the cache holds
-    verdict: str  # fits | tight | too_big
-    band: float  # error band of the estimate, as a part of the budget
+    max_model_len: int
+    largest_max_model_len: int  # the most that fits
+    concurrency: float  # requests of max_model_len that the cache holds
+    verdict: str  # fits | tight (inside the error band) | too_big
+    error_band_bytes: int  # how far kv_bytes may be off, either way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

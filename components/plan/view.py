@@ -20,7 +20,7 @@ def preview(plan: Plan) -> None:
     print(text(plan), flush=True)
 
 
-def text(plan: Plan, width: int = 150, color: bool = False) -> str:
+def text(plan: Plan, width: int = 170, color: bool = False) -> str:
     """The plan as text of a fixed width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
@@ -41,18 +41,22 @@ def render(plan: Plan) -> RenderableType:
 
 
 def _services(plan: Plan) -> Table:
-    table = Table(title=f"Plan of {plan.environment or 'this environment'}", box=box.SIMPLE_HEAD, title_justify="left")
+    table = Table(
+        title=f"Plan of {plan.environment or 'this environment'} (GPUs, nodes and USD/h: at rest/at full load/in an upgrade)",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+    )
     for name, justify in (
         ("service", "left"),
         ("model", "left"),
         ("GPU", "left"),
-        ("memory of a GPU", "left"),
+        ("memory of a GPU (GiB)", "left"),
         ("KV cache", "right"),
         ("replicas", "right"),
-        ("GPUs min/max/upgrade", "right"),
-        ("USD/h min/max/upgrade", "right"),
+        ("GPUs", "right"),
+        ("USD/h", "right"),
     ):
-        table.add_column(name, justify="right" if justify == "right" else "left")
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
     for service in plan.services:
         for index, engine in enumerate(service.engines):
             first = index == 0
@@ -79,7 +83,7 @@ def _pools(plan: Plan) -> Table:
         "node pool",
         "nodes of",
         "GPUs a node",
-        "nodes min/max/upgrade",
+        "nodes",
         "allowed",
         "USD/h min/max/upgrade",
         "services",
@@ -102,7 +106,7 @@ def _totals(plan: Plan) -> Text:
     totals = plan.totals
     idle = f", {totals.idle_share:.0%} of the GPU money at rest is idle" if totals.idle_share is not None else ""
     return Text(
-        f"  GPUs min/max/upgrade {figures(totals.gpus)}; USD/h {money(totals.usd_per_hour)}{idle}; "
+        f"  GPUs {figures(totals.gpus)}; USD/h {money(totals.usd_per_hour)}{idle}; "
         f"{totals.errors} errors, {totals.warnings} warnings"
     )
 
@@ -116,7 +120,7 @@ def _findings(plan: Plan) -> list[RenderableType]:
 
 
 def gpu_use(engine: EnginePlan) -> str:
-    """ "2 x H100 (tp 2)", "0.45 of an L4", "CPU"."""
+    """ "2 x H100 (tp 2)", "0.45 x L4", "CPU"."""
     if engine.device == "cpu":
         return "CPU"
     name = engine.gpu or "GPU"
@@ -129,7 +133,7 @@ def gpu_use(engine: EnginePlan) -> str:
         )
         if size > 1
     ]
-    base = f"{engine.gpu_share:g} of a {name}" if engine.gpu_share < 1 else f"{engine.gpus_per_replica:g} x {name}"
+    base = f"{engine.gpus_per_replica:g} x {name}"
     return base + (f" ({', '.join(parallel)})" if parallel else "")
 
 
@@ -139,7 +143,7 @@ def memory_bar(engine: EnginePlan) -> str:
     if memory is None:
         return "" if engine.device == "cpu" else "unknown model"
     total = max(memory.device_bytes, 1)
-    fixed = memory.activation_bytes + memory.graph_bytes + memory.overhead_bytes + memory.state_bytes
+    fixed = memory.activation_bytes + memory.graph_bytes + memory.overhead_bytes
     cells = [
         ("#", memory.weights_bytes),
         ("=", fixed),
@@ -151,7 +155,7 @@ def memory_bar(engine: EnginePlan) -> str:
         reached += size
         bar += sign * max(0, round(min(reached, total) / total * BAR) - len(bar))
     verdict = {"fits": "", "tight": " tight", "too_big": " TOO BIG"}.get(memory.verdict, "")
-    return f"{bar.ljust(BAR, '.')} {memory.weights_bytes / GIB:.1f}/{memory.budget_bytes / GIB:.1f} GiB{verdict}"
+    return f"{bar.ljust(BAR, '.')} {memory.weights_bytes / GIB:.1f}/{memory.budget_bytes / GIB:.1f}{verdict}"
 
 
 def tokens(engine: EnginePlan) -> str:
@@ -159,8 +163,7 @@ def tokens(engine: EnginePlan) -> str:
     memory = engine.memory
     if memory is None:
         return ""
-    many = f"{memory.kv_tokens:,} tok"
-    return f"{many} ({memory.concurrency:.1f}x)" if memory.concurrency is not None else many
+    return f"{memory.kv_tokens:,} ({memory.concurrency:.1f} x {memory.max_model_len:,})"
 
 
 def replicas(engine: EnginePlan) -> str:

@@ -8,7 +8,6 @@ from components import node_pools
 from components.config import parse
 from policies.facts.records import NodePool, Taint
 
-
 AWS = {"kind": "aws", "region": "us-east-1"}
 
 

@@ -24,7 +24,9 @@ def test_a_compliant_environment_is_read() -> None:
 
 def test_an_unknown_key_names_its_place_and_the_closest_key() -> None:
     (problem,) = problems({"services": {"chat": {"models": {"a": {"engin_args": {}}}}}})
-    assert problem.startswith("service 'chat': model 'a': unknown key 'engin_args'; did you mean 'engine_args'? allowed: ")
+    assert problem.startswith(
+        "service 'chat': model 'a': unknown key 'engin_args'; did you mean 'engine_args'? allowed: "
+    )
 
 
 def test_an_unknown_key_at_the_root_is_found() -> None:
@@ -34,7 +36,9 @@ def test_an_unknown_key_at_the_root_is_found() -> None:
 
 def test_negative_replicas_say_what_was_given() -> None:
     (problem,) = problems({"services": {"chat": {"models": {"a": {"replicas": {"min": -1}}}}}})
-    assert problem == "service 'chat': model 'a': replicas.min: -1 was given; input should be greater than or equal to 0"
+    assert (
+        problem == "service 'chat': model 'a': replicas.min: -1 was given; input should be greater than or equal to 0"
+    )
 
 
 def test_an_unknown_app_names_the_apps_there_are() -> None:
@@ -45,7 +49,9 @@ def test_an_unknown_app_names_the_apps_there_are() -> None:
 
 
 def test_every_mistake_is_said_at_once() -> None:
-    found = problems({"services": {"chat": {"replica": 1, "models": {"a": {"gpu": {"share": 2}}}}}, "queues": {"q": {"gpus": 1}}})
+    found = problems(
+        {"services": {"chat": {"replica": 1, "models": {"a": {"gpu": {"share": 2}}}}}, "queues": {"q": {"gpus": 1}}}
+    )
     assert [p.split(": ")[0] for p in found] == ["queue 'q'", "service 'chat'", "service 'chat'"]
 
 
@@ -56,7 +62,9 @@ def test_a_pool_of_a_kind_is_judged_by_the_fields_of_that_kind() -> None:
 
 
 def test_a_missing_field_is_named() -> None:
-    assert problems({"node_pools": {"a": {"kind": "existing", "cpu": 4}}}) == ["node pool 'a': 'memory_gib' is missing; give it"]
+    assert problems({"node_pools": {"a": {"kind": "existing", "cpu": 4}}}) == [
+        "node pool 'a': 'memory_gib' is missing; give it"
+    ]
 
 
 def test_a_file_with_pulumi_keys_and_one_without_are_the_same(tmp_path: Path) -> None:
@@ -71,10 +79,12 @@ def test_a_file_that_is_not_there_or_not_yaml_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_file(tmp_path / "none.yaml")
     broken = tmp_path / "broken.yaml"
-    broken.write_text(textwrap.dedent("""\
+    broken.write_text(
+        textwrap.dedent("""\
         config:
           a: [1
-        """))
+        """)
+    )
     with pytest.raises(ConfigError, match=r"broken\.yaml:3:1: not YAML"):
         load_file(broken)
 

@@ -1,0 +1,154 @@
+"""One environment for each way a model uses GPUs. Golden files, Ray's own LLMConfig and KubeRay's own CRDs all judge these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_CPU = {"kind": "existing", "cpu": 7.5, "memory_gib": 28, "min": 1, "max": 6}
+
+
+def _pool(gpu: str, gpus: int, cpu: float, memory: float, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "existing",
+        "gpu": gpu,
+        "gpus_per_node": gpus,
+        "cpu": cpu,
+        "memory_gib": memory,
+        "min": 1,
+        "max": 8,
+        "driver_version": "580.95.05",
+        **more,
+    }
+
+
+def _env(pools: dict[str, Any], services: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "cluster": {"kind": "existing", "kubernetes_version": "1.35"},
+        "image": "registry.example.com/llm-serve",
+        "node_pools": {"cpu": _CPU, **pools},
+        "services": services,
+        **more,
+    }
+
+
+L4 = {"l4": _pool("L4", 1, 7, 28)}
+H100 = {"h100": _pool("H100", 8, 190, 1900, efa=True)}
+QWEN = {"model": "Qwen/Qwen2.5-7B-Instruct", "engine_args": {"max_model_len": 8192}}
+SMALL = {"model": "Qwen/Qwen2.5-1.5B-Instruct", "engine_args": {"max_model_len": 4096}}
+TOKEN = {"huggingface_token": {"secret": "hf", "key": "token"}}
+LLAMA_70B = {
+    "model": "meta-llama/Llama-3.3-70B-Instruct",
+    "parallel": {"tensor": 4},
+    "engine_args": {"max_model_len": 16384},
+}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "whole_gpu": _env(L4, {"chat": {"pool": "l4", "models": {"qwen": QWEN}}}),
+    "shares_of_one_gpu": _env(
+        L4,
+        {
+            "pair": {
+                "pool": "l4",
+                "models": {
+                    "a": {**SMALL, "gpu": {"share": 0.45}},
+                    "b": {**SMALL, "gpu": {"share": 0.45}, "replicas": {"min": 1, "max": 3}},
+                },
+            }
+        },
+    ),
+    "tensor_parallel": _env(H100, {"big": {"pool": "h100", "models": {"llama": LLAMA_70B}, **TOKEN}}),
+    "two_nodes": _env(
+        H100,
+        {
+            "huge": {
+                "pool": "h100",
+                "models": {"llama": {**LLAMA_70B, "parallel": {"tensor": 8, "pipeline": 2}}},
+                **TOKEN,
+            }
+        },
+    ),
+    "autoscaled_from_zero": _env(
+        L4, {"chat": {"pool": "l4", "models": {"qwen": {**QWEN, "replicas": {"min": 0, "max": 4}}}}}
+    ),
+    "two_pools": _env(
+        {**L4, **H100},
+        {
+            "mixed": {
+                "models": {"qwen": {**QWEN, "pool": "l4"}, "llama": {**LLAMA_70B, "pool": "h100"}},
+                **TOKEN,
+            }
+        },
+    ),
+    "prefill_decode": _env(
+        H100,
+        {
+            "apart": {
+                "pool": "h100",
+                "models": {"qwen": {**QWEN, "disaggregation": {"prefill_replicas": {"min": 2, "max": 2}}}},
+            }
+        },
+    ),
+    "prefix_affinity": _env(
+        L4,
+        {
+            "chat": {
+                "pool": "l4",
+                "models": {
+                    "qwen": {**QWEN, "replicas": {"min": 2, "max": 2}, "routing": {"policy": "prefix_affinity"}}
+                },
+            }
+        },
+    ),
+    "kai_fraction": _env(
+        {"l4": _pool("L4", 1, 7, 28, sharing={"strategy": "kai"})},
+        {"small": {"pool": "l4", "queue": "team", "models": {"a": {**SMALL, "gpu": {"share": 0.45}}}}},
+        software={"batch_scheduler": "kai"},
+        queues={"root": {"gpu": {"quota": 8}}, "team": {"parent": "root", "gpu": {"quota": 4}}},
+    ),
+    "mig_mixed": _env(
+        {
+            "a100": _pool(
+                "A100-80", 8, 90, 1000, sharing={"strategy": "mig", "mig_strategy": "mixed", "mig_profile": "2g.20gb"}
+            )
+        },
+        {"small": {"pool": "a100", "models": {"qwen": {**SMALL}}}},
+    ),
+    "time_sliced": _env(
+        {"l4": _pool("L4", 1, 7, 28, sharing={"strategy": "time_slicing", "replicas": 2})},
+        {"small": {"pool": "l4", "models": {"a": {**SMALL, "gpu": {"share": 0.45}}}}},
+    ),
+    "volcano_gang": _env(
+        L4,
+        {"chat": {"pool": "l4", "queue": "team", "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}}}}},
+        software={"batch_scheduler": "volcano"},
+        queues={"team": {"gpu": {"quota": 4, "limit": 8}}},
+    ),
+    "cpu_engine": _env(
+        {},
+        {
+            "tiny": {
+                "pool": "cpu",
+                "models": {
+                    "smollm": {
+                        "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
+                        "device": "cpu",
+                        "engine_args": {"max_model_len": 1024, "dtype": "bfloat16"},
+                    }
+                },
+                "worker": {"cpu": 4, "memory_gib": 8},
+            }
+        },
+    ),
+    "batch_job": _env(
+        L4,
+        {
+            "batch": {
+                "kind": "ray_job",
+                "pool": "l4",
+                "job": {"entrypoint": "python -m serve_apps.batch"},
+                "worker": {"min": 1, "max": 2},
+            }
+        },
+    ),
+    "plain_vllm": _env(L4, {"plain": {"kind": "vllm", "pool": "l4", "models": {"qwen": QWEN}}}),
+}
