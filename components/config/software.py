@@ -114,66 +114,99 @@ class Component(Strict):
     """What every installed piece of cluster software has in common."""
 
     install: bool | None = None
-    """Install it; derived: whether something in this environment needs it."""
+    """Install it; derived: whether something in this environment needs it. False: it is there already, or not wanted."""
     version: str | None = None
     """Chart version; derived from components/versions.py."""
     values: dict[str, JsonValue] = {}
     """Helm values merged over the derived ones; the result is judged."""
+    timeout_seconds: Positive = 900
+    """Seconds an installation or upgrade may take before it is rolled back."""
 
 
 class GpuOperator(Component):
-    """NVIDIA GPU Operator."""
+    """NVIDIA GPU Operator. Derived: installed when a pool has GPUs."""
 
     dcgm_exporter: bool = True
     """GPU metrics."""
 
 
 class KubeRay(Component):
-    """KubeRay operator, by its chart or from the manifests of its Go module."""
+    """KubeRay operator, by its chart or from the manifests of its Go module. Derived: installed when a service is Ray's."""
 
     source: Literal["chart", "manifests"] = "chart"
-    """chart: Helm; manifests: kustomize directory (`directory`), for a cluster that reaches no chart repository."""
+    """chart: Helm; manifests: the kustomization in `directory`, for a cluster that reaches no chart repository."""
     directory: str | None = None
-    """Folder of the operator's kustomization (config/default of the KubeRay module), for source manifests. $VARIABLES are expanded."""
+    """For source manifests: config/ folder of the operator's Go module. $VARIABLES are expanded."""
     image: str | None = None
-    """Operator image; the chart's own when not given."""
+    """Operator image with tag or digest; the release's own when not given."""
     feature_gates: dict[str, bool] = {}
     """Feature gates set by hand, over the derived ones."""
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces the operator watches; all when empty."""
 
+    @model_validator(mode="after")
+    def _manifests_have_a_directory_and_a_version(self) -> KubeRay:
+        if self.source == "manifests" and (self.directory is None or self.version is None):
+            raise ValueError(
+                "source: manifests needs directory (config/ of the operator's Go module) and version (its release, e.g. 1.6.1)"
+            )
+        if self.source == "chart" and self.directory is not None:
+            raise ValueError("directory is read with source: manifests only; set that, or leave directory out")
+        return self
+
 
 class Kai(Component):
-    """KAI Scheduler."""
+    """KAI Scheduler. Derived: installed when it is the batch scheduler."""
 
     gpu_sharing: bool | None = None
     """Allow GPU fractions; derived: whether a pool's sharing is kai."""
-    default_queue: str | None = None
-    """Queue of pods without a queue label; none by default, so that a forgotten label is seen."""
+    default_queue: bool = False
+    """Make KAI's own default-queue, which takes pods without a queue label; off, so that a forgotten label is seen."""
 
 
 class Volcano(Component):
-    """Volcano."""
+    """Volcano. Derived: installed when it is the batch scheduler."""
+
+
+class VgpuPlugin(Component):
+    """HAMi's device plugin for Volcano vGPU. Derived: installed when a pool's sharing is volcano_vgpu."""
 
 
 class Autoscaler(Component):
     """Node autoscaler."""
 
     kind: Literal["none", "karpenter", "cluster_autoscaler"] | None = None
-    """Derived: karpenter when a pool is Karpenter's, else cluster_autoscaler on AWS, none elsewhere."""
+    """Derived: karpenter when a pool is Karpenter's; else cluster_autoscaler when a pool on AWS may grow; else none."""
+
+
+class EfaPlugin(Component):
+    """AWS' device plugin for Elastic Fabric Adapters. Derived: installed when a pool on AWS has EFA."""
+
+
+class LoadBalancerController(Component):
+    """AWS Load Balancer Controller. Derived: installed on AWS when a service is exposed by a load balancer."""
 
 
 class Monitoring(Component):
-    """kube-prometheus-stack with dashboards for Ray, Serve LLM/vLLM and DCGM."""
+    """kube-prometheus-stack with dashboards for Ray, Serve LLM/vLLM and DCGM. Installed only when asked for."""
+
+    storage_gib: Positive = 50
+    """Volume of Prometheus."""
+    retention_days: Positive = 10
+    """Days metrics are kept."""
 
 
-class Gateway(Strict):
-    """Gateway API, for incremental upgrades and ingress."""
+class Gateway(Component):
+    """Gateway API and Envoy Gateway, for incremental upgrades. Installed only when asked for."""
 
     class_name: str | None = None
-    """GatewayClass that is installed in the cluster; none: no Gateway API."""
-    install: bool = False
-    """Install the Gateway API CRDs and a Gateway implementation."""
+    """GatewayClass that is there, or that is made when this is installed; none: no Gateway API."""
+
+    @model_validator(mode="after")
+    def _an_installed_gateway_has_a_class(self) -> Gateway:
+        if self.install and self.class_name is None:
+            raise ValueError("install: true needs class_name, the name of the GatewayClass that is made, e.g. envoy")
+        return self
 
 
 class Software(Strict):
@@ -189,9 +222,15 @@ class Software(Strict):
     """KAI Scheduler."""
     volcano: Volcano = Volcano()
     """Volcano."""
+    vgpu_plugin: VgpuPlugin = VgpuPlugin()
+    """Device plugin of Volcano vGPU."""
     autoscaler: Autoscaler = Autoscaler()
     """Karpenter or cluster-autoscaler."""
-    monitoring: Monitoring = Monitoring(install=False)
+    efa_plugin: EfaPlugin = EfaPlugin()
+    """EFA device plugin."""
+    load_balancer_controller: LoadBalancerController = LoadBalancerController()
+    """AWS Load Balancer Controller."""
+    monitoring: Monitoring = Monitoring()
     """Prometheus and dashboards."""
     gateway: Gateway = Gateway()
     """Gateway API."""
@@ -205,7 +244,17 @@ class QueueShare(Strict):
     limit: float = Field(default=-1, ge=-1)
     """What it may have at most (KAI limit, Volcano capability)."""
     weight: float = Field(default=1, ge=0)
-    """Share of what nobody is sure of (KAI over-quota weight)."""
+    """Share of what nobody is sure of (KAI over-quota weight; the one of `gpu` is Volcano's queue weight)."""
+    guarantee: float = Field(default=0, ge=0)
+    """Volcano only: kept free for the queue and never lent; part of the quota."""
+
+    @model_validator(mode="after")
+    def _a_guarantee_is_part_of_the_quota(self) -> QueueShare:
+        if self.guarantee and self.guarantee > self.quota:
+            raise ValueError(
+                f"guarantee {self.guarantee:g} is more than quota {self.quota:g}; Volcano takes guarantee <= quota: raise quota"
+            )
+        return self
 
 
 class Queue(Strict):

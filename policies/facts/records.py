@@ -118,7 +118,7 @@ class Release:
     repository: str | None
     namespace: str | None
     values: Values  # merged: ours or whoever's
-    kind: str = "release"  # release (helm.v3.Release) | chart (helm.v3/v4 Chart: no hooks)
+    kind: str = "release"  # release (helm.v3.Release) | chart (helm.v3/v4 Chart: no hooks) | manifests (no chart at all)
     atomic: bool | None = None
     timeout_seconds: int | None = None
 

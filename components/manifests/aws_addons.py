@@ -1,0 +1,51 @@
+"""Helm values of AWS' own controllers in the cluster: the load balancer controller and the EFA device plugin. Pure.
+
+Source: aws/eks-charts v0.0.242.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.config import AwsCluster, Environment
+from components.manifests import monitoring
+from components.manifests.gpu_operator import tolerations
+from components.manifests.iam_controllers import LOAD_BALANCER_CONTROLLER
+from policies.facts import NodePool
+
+
+def load_balancer_controller_needed(env: Environment, pools: Sequence[NodePool]) -> bool:
+    """Whether a service on AWS has a load balancer: without the controller the in-tree code makes a Classic one."""
+    exposed = (service.expose.type for service in env.services.values())
+    heads = (service.head.service_type for service in env.services.values())
+    return isinstance(env.cluster, AwsCluster) and "LoadBalancer" in {*exposed, *heads}
+
+
+def load_balancer_controller_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
+    """Values of the AWS Load Balancer Controller; names of cluster and VPC come with `for_cluster`."""
+    region = env.cluster.region if isinstance(env.cluster, AwsCluster) else ""
+    return {
+        "region": region,
+        "serviceAccount": {"name": LOAD_BALANCER_CONTROLLER},
+        # Its webhook would stand before every Service of type LoadBalancer, others' too; ours name their class by annotation.
+        "enableServiceMutatorWebhook": False,
+        "serviceMonitor": {"enabled": monitoring.installed(env)},
+    }
+
+
+def load_balancer_controller_for_cluster(cluster_name: str, vpc_id: str) -> dict[str, Any]:
+    """What only the cluster knows. The VPC is said, since pods behind hop limit 1 cannot ask the metadata service."""
+    return {"clusterName": cluster_name, "vpcId": vpc_id}
+
+
+def efa_needed(env: Environment, pools: Sequence[NodePool]) -> bool:
+    """Whether a pool on AWS has EFA."""
+    return any(pool.efa and pool.kind != "existing" for pool in pools)
+
+
+def efa_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
+    """Values of the EFA device plugin: it must tolerate the taints of the nodes it serves, and has no toleration of its own."""
+    found = [pool for pool in pools if pool.efa and pool.kind != "existing"]
+    gpu = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    return {"tolerations": [gpu, *tolerations(found)]}
