@@ -96,8 +96,8 @@ def _gpu(
 
 
 # Memory is (driver's MiB, MiB that a process sees). Where several driver versions give several process totals, the
-# smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30 and
-# RTX PRO 4500: theirs is the driver's total less what the driver keeps on the nearest sibling.
+# smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30: its is
+# the driver's total less what the driver keeps on the nearest sibling.
 GPUS: tuple[Gpu, ...] = (
     _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("NVIDIA-A10G", "A10")),
     _gpu(
@@ -174,7 +174,7 @@ GPUS: tuple[Gpu, ...] = (
     _gpu("L40S", (46068, 45404), (8, 9), ray="L40S", auto="L40S", karpenter="l40s", aliases=("NVIDIA-L40S",)),
     _gpu(
         "RTX-PRO-4500",
-        (32623, 32102),
+        (32623, 32129),
         (12, 0),
         ray=None,
         auto="RTX-PRO-4500",

@@ -149,6 +149,10 @@ class Model:
     checkpoint_bytes: int | None = None
     bytes_by_dtype: tuple[tuple[str, int], ...] = ()
 
+    def __hash__(self) -> int:
+        # Rows are keys of the caches of policies/fit; fifty fields hashed each time would cost more than the answer.
+        return hash((self.name, self.revision, self.parameters))
+
     def kind(self, layer: int) -> LayerKind:
         """What layer number `layer` (from 0) is."""
         return self.layer_kinds[layer % len(self.layer_kinds)] if self.layer_kinds else "full"
