@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -13,17 +14,15 @@ def quantity(value: Any) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):
-        return float(value)
+        return real(value)
     text = str(value).strip()
     scale = 1.0
     if text[-2:] in _BINARY:
         text, scale = text[:-2], float(_BINARY[text[-2:]])
     elif text[-1:] in _DECIMAL and text[-1:]:
         text, scale = text[:-1], _DECIMAL[text[-1:]]
-    try:
-        return float(text) * scale
-    except ValueError:
-        return None
+    number = real(text)
+    return None if number is None else number * scale
 
 
 def milli(value: Any) -> int | None:
@@ -42,21 +41,19 @@ def whole(value: Any) -> int | None:
     """A whole number, from 2, 2.0 or "2"."""
     if isinstance(value, bool) or value is None:
         return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return int(number) if number == int(number) else None
+    number = real(value)
+    return int(number) if number is not None and number.is_integer() else None
 
 
 def real(value: Any) -> float | None:
-    """A number, from 0.4 or "0.4"."""
+    """A finite number, from 0.4 or "0.4"."""
     if isinstance(value, bool) or value is None:
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .quantities import real
+
 Values = Mapping[str, Any]
 EMPTY: Values = {}
 
@@ -235,7 +237,7 @@ class Engine:
             return 0.0
         for bundle in self.bundles:
             if "GPU" in bundle:
-                return float(bundle["GPU"])
+                return real(bundle["GPU"]) or 0.0
         return 0.0 if self.bundles else 1.0
 
 
