@@ -20,6 +20,7 @@ from components.eks_addons import EksAddons
 from components.eks_cluster import EksCluster, EksOutputs
 from components.gpu_node_pool import GpuNodePool, Placement
 from components.karpenter_node_pool import KarpenterNodePool
+from components.manifests.aws_addons import load_balancer_controller_needed
 from components.network import Network, Subnets
 from components.node_autoscaling import KarpenterAccount, cluster_autoscaler_role, load_balancer_controller_role
 from components.node_pools import cluster_zones, node_autoscaler
@@ -74,7 +75,7 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
             )
         )
     karpenter = _autoscaling(env, eks, config, on_aws)
-    if wants_load_balancers(env):
+    if wants_load_balancers(env, pools):
         ready.append(load_balancer_controller_role(eks, on_aws))
     bucket = weights(env, config, eks, on_aws)
 
@@ -129,10 +130,10 @@ def tags(config: AwsCluster) -> dict[str, str]:
     return dict(sorted({"managed-by": PROJECT, **config.tags}.items()))
 
 
-def wants_load_balancers(env: Environment) -> bool:
-    """Whether the AWS Load Balancer Controller is there: as stated, else when a Service has that type."""
+def wants_load_balancers(env: Environment, pools: Sequence[NodePool]) -> bool:
+    """Whether the AWS Load Balancer Controller will be there and needs its role: as stated, else as its release is derived."""
     stated = env.software.load_balancer_controller.install
-    return any(service.expose.type == "LoadBalancer" for service in env.services.values()) if stated is None else stated
+    return load_balancer_controller_needed(env, pools) if stated is None else stated
 
 
 def _provider(config: AwsCluster) -> aws.Provider:

@@ -7,6 +7,7 @@ Not for: judging a pool. What cannot be known (an instance type that is in no ca
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -115,7 +116,8 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
     # Whatever node comes must do: the least of the types for room, the dearest for cost.
     first = rows[0] if rows else None
     gpu = _row(gpus.get, first.gpu) if first else None
-    ami_type = pool.ami or ("CUSTOM" if pool.ami_id else _default_ami(first))
+    architecture = first.architecture if first else _architecture(pool.instance_types[0])
+    ami_type = pool.ami or ("CUSTOM" if pool.ami_id else _default_ami(first, architecture))
     ami = _row(amis.get, ami_type)
     has_gpu = first is not None and first.gpus > 0
     return NodePool(
@@ -144,7 +146,7 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
         taints=_taints(pool.taints, has_gpu=has_gpu),
         labels=_labels(name, pool, ami, gpu),
         sharing=_sharing(pool.sharing),
-        architecture=first.architecture if first else (ami.architecture if ami and ami.architecture else "x86_64"),
+        architecture=architecture or (ami.architecture if ami and ami.architecture else "x86_64"),
         root_disk_gib=pool.root_disk_gib or _root_disk_gib(name, has_gpu, env),
         nvme_gb=_least(row.nvme_gb for row in rows),
         hop_limit=pool.hop_limit,
@@ -179,11 +181,18 @@ def _gpu_mib(instance: Instance) -> int:
     return gpu.memory_mib * instance.ec2_gpu_memory_mib // whole
 
 
-def _default_ami(instance: Instance | None) -> str | None:
-    if instance is None:
+def _architecture(instance_type: str) -> str | None:
+    """Of a type that is in no catalog: EC2 marks Graviton by a g after the generation (m9g, c8gn). None for accelerated ones."""
+    if re.match(r"(g|gr|p|inf|trn|dl|vt)\d", instance_type):
         return None
-    architecture = "ARM_64" if instance.architecture == "arm64" else "x86_64"
-    return f"AL2023_{architecture}_{'NVIDIA' if instance.gpus else 'STANDARD'}"
+    return "arm64" if re.match(r"[a-z]+\d+g", instance_type) else "x86_64"
+
+
+def _default_ami(instance: Instance | None, architecture: str | None) -> str | None:
+    if architecture is None:
+        return None
+    kind = "NVIDIA" if instance is not None and instance.gpus else "STANDARD"
+    return f"AL2023_{'ARM_64' if architecture == 'arm64' else 'x86_64'}_{kind}"
 
 
 def _zones(pool: AwsPool, env: Environment) -> tuple[str, ...]:

@@ -43,6 +43,11 @@ def test_an_unknown_type_leaves_what_follows_from_it_unknown():
     assert found.instance_types == ("p5.48xl",)
 
 
+def test_a_cpu_type_that_is_newer_than_the_catalog_gets_the_image_of_its_architecture():
+    assert pool(instance_types=["m9g.xlarge"]).ami_type == "AL2023_ARM_64_STANDARD"
+    assert pool(instance_types=["m9i-flex.xlarge"]).ami_type == "AL2023_x86_64_STANDARD"
+
+
 @pytest.mark.parametrize(
     ("given", "ami_type", "driver"),
     [
