@@ -33,6 +33,21 @@ def missing_programs() -> dict[str, str]:
     return {name: package for name, package in pins.INSTALLED_PACKAGES.items() if not shutil.which(name, path=path)}
 
 
+def unavailable() -> list[str]:
+    """What apt cannot offer of the packages that are still to be fetched, in a sentence each."""
+    wanted = [name for name in pins.UNPACKED_PACKAGES if not cache.find(f"deb-{name}", _release())]
+    wanted += sorted(set(missing_programs().values()))
+    if not wanted:
+        return []
+    if not shutil.which("apt-get"):
+        return [f"packages {', '.join(wanted)} are needed, and this machine has no apt-get"]
+    command = ["apt-get", "download", "--print-uris"]
+    if subprocess.run([*command, *wanted], capture_output=True, check=False).returncode:
+        _update()
+    answers = {name: subprocess.run([*command, name], capture_output=True, text=True, check=False) for name in wanted}
+    return [f"package {name} cannot be had: {_tail(answer)}" for name, answer in answers.items() if answer.returncode]
+
+
 def install(packages: list[str]) -> None:
     """Install packages with apt. Needs root."""
     if os.geteuid() != 0:

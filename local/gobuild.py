@@ -23,7 +23,7 @@ from local.errors import LocalError
 from local.progress import Step, step
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class GoBuild:
     """Programs to build from one pinned module."""
 
@@ -54,7 +54,8 @@ def ensure(build: GoBuild) -> Path:
     if found:
         return found
     go = toolchain()
-    return cache.ensure(build.name, version, lambda folder: _build(build, go, folder), recipe=build.key())
+    with cache.lock("go"):  # one build takes all cores; two would only be in each other's way
+        return cache.ensure(build.name, version, lambda folder: _build(build, go, folder), recipe=build.key())
 
 
 def toolchain() -> Path:
@@ -73,9 +74,44 @@ def toolchain() -> Path:
     return folder / "go" / "bin" / "go"
 
 
+def is_built(build: GoBuild) -> bool:
+    """Whether the cache has the programs of `build`."""
+    return cache.find(build.name, pins.GO_MODULES[build.module].version, build.key()) is not None
+
+
 def module_folder(module: str) -> Path:
-    """The unpacked source of a pinned module in Go's module cache, its hash checked (downloads it when missing)."""
+    """Where the source of a pinned module lies in Go's module cache, once `fetch_module` or a build has put it there."""
+    pin = pins.GO_MODULES[module]
+    return cache.root() / "go-mod" / f"{escaped(pin.path)}@{pin.version}"
+
+
+def fetch_module(module: str) -> Path:
+    """The unpacked source of a pinned module, its hash checked; downloaded when missing."""
+    pin, folder = pins.GO_MODULES[module], module_folder(module)
+    noted = cache.root() / "go-mod" / "cache" / "download" / escaped(pin.path) / "@v" / f"{pin.version}.ziphash"
+    if folder.is_dir() and noted.exists() and noted.read_text() == pin.sum:
+        return folder
     return Path(str(_download(module, toolchain())["Dir"]))
+
+
+def remove_build_cache() -> None:
+    """Delete what Go keeps between builds, modules' sources excepted."""
+    shutil.rmtree(cache.root() / "go-build", ignore_errors=True)
+
+
+def escaped(path: str) -> str:
+    """A module path as proxies and Go's cache write it: a capital letter as "!" and the small one."""
+    return "".join(f"!{letter.lower()}" if letter.isupper() else letter for letter in path)
+
+
+def proxies() -> list[str]:
+    """URLs of the module proxies that Go will ask, first to last; empty when it asks none."""
+    setting = os.environ.get("GOPROXY", "")
+    on_path = shutil.which("go")
+    if not setting and on_path:
+        setting = subprocess.run([on_path, "env", "GOPROXY"], capture_output=True, text=True, check=False).stdout.strip()
+    entries = re.split(r"[,|]", setting or "https://proxy.golang.org,direct")
+    return [entry for entry in entries if entry.startswith(("http://", "https://"))]
 
 
 def _go_version(go: Path) -> tuple[int, ...]:
@@ -159,7 +195,7 @@ def outside_replacements(go_mod: Mapping[str, object], version: str) -> list[str
 
 def _build(build: GoBuild, go: Path, target: Path) -> None:
     pin = pins.GO_MODULES[build.module]
-    with step(f"building {build.name} {pin.version} with Go") as current:
+    with step(f"building {build.name} {_short(pin.version)}") as current:
         current.detail = "fetching modules"
         answer = _download(build.module, go)
         env = _environment(go)
@@ -177,6 +213,11 @@ def _build(build: GoBuild, go: Path, target: Path) -> None:
         for program, package in build.programs.items():
             _compile(build, go, package, target / program, work, current)
         shutil.rmtree(work)
+
+
+def _short(version: str) -> str:
+    """A pseudo-version without its date and commit."""
+    return re.sub(r"-\d{14}-[0-9a-f]{12}$", "", version)
 
 
 def _compile(build: GoBuild, go: Path, package: str, output: Path, work: Path, current: Step) -> None:

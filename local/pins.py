@@ -60,14 +60,14 @@ GO_MODULES = {
         version=KUBERAY,
         sum="h1:IMtV0QW8AxGp4/CbPLd/olXBBxpUNQQr1n4Mu59khl4=",
     ),
-    "kwok": GoModule(path="sigs.k8s.io/kwok", version=KWOK, sum="h1:j2bphCf7c2YhnBrhwht2f3TNRRgcMImltUlAgzxr9H4="),
+    "kwok": GoModule(path="sigs.k8s.io/kwok", version=KWOK, sum="h1:+eGsNOIPapjsSzeZlOEcwbpyEVa2Vqlcafa0qIjaKV4="),
     "pulumi": GoModule(
         path="github.com/pulumi/pulumi/pkg/v3", version=PULUMI, sum="h1:XYyUwBMf1bCA0bnvL4MfgX96qr38ezcNnXXbXavw9Fo="
     ),
     "pulumi-kubernetes": GoModule(
         path="github.com/pulumi/pulumi-kubernetes/provider/v4",
         version=PULUMI_KUBERNETES,
-        sum="h1:+eGsNOIPapjsSzeZlOEcwbpyEVa2Vqlcafa0qIjaKV4=",
+        sum="h1:j2bphCf7c2YhnBrhwht2f3TNRRgcMImltUlAgzxr9H4=",
     ),
 }
 

@@ -58,10 +58,10 @@ def step(title: str) -> Iterator[Step]:
                     status.update(current.line())
         else:
             while not finished.wait(_HEARTBEAT_S):
-                console.print(f"  ... {current.line()}", markup=False)
+                console.print(f"  ... {current.line()}", markup=False, soft_wrap=True)
 
     if not console.is_terminal:
-        console.print(f"  ... {title}", markup=False)
+        console.print(f"  ... {title}", markup=False, soft_wrap=True)
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     outcome = "[red]failed[/red]"
@@ -71,4 +71,4 @@ def step(title: str) -> Iterator[Step]:
     finally:
         finished.set()
         thread.join()
-        console.print(f"  {outcome}  {title}  [dim]{clock(current.elapsed)}[/dim]")
+        console.print(f"  {outcome}  {title}  [dim]{clock(current.elapsed)}[/dim]", soft_wrap=True)

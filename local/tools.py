@@ -17,6 +17,7 @@ from pathlib import Path
 
 from local import builds, cache, debs, gobuild, pins
 from local.files import write_private
+from local.gobuild import GoBuild
 from local.settings import from_environment
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -82,7 +83,16 @@ def ensure() -> None:
     _link("pulumi", _pulumi_on_path() or gobuild.ensure(builds.PULUMI) / "pulumi")
     provider = "pulumi-resource-kubernetes"
     _link(provider, _provider_installed() or gobuild.ensure(builds.PULUMI_KUBERNETES) / provider)
+    gobuild.fetch_module("kuberay")  # its manifests
     _language_host()
+
+
+def to_build(*, own_cluster: bool) -> list[GoBuild]:
+    """What `ensure()`, and `node_programs()` for a cluster of our own, would have to build."""
+    wanted = [builds.KUBERAY, *([builds.KUBERNETES, builds.COREDNS] if own_cluster else [])]
+    present = {builds.KUBECTL: _kubectl_on_path, builds.PULUMI: _pulumi_on_path, builds.PULUMI_KUBERNETES: _provider_installed}
+    missing = [build for build in (*wanted, *present) if not gobuild.is_built(build)]
+    return [build for build in missing if build not in present or not present[build]()]
 
 
 def environment(kubeconfig: Path | None = None) -> dict[str, str]:
@@ -98,6 +108,8 @@ def environment(kubeconfig: Path | None = None) -> dict[str, str]:
         "PULUMI_HOME": str(state() / "pulumi-home"),
         "PULUMI_BACKEND_URL": f"file://{state() / 'pulumi-state'}",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # Pulumi.local.yaml names it: the operator's published manifests, in its Go module.
+        "KUBERAY_MANIFESTS": str(gobuild.module_folder("kuberay") / "config" / "default"),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
     for folder in ("pulumi-home", "pulumi-state"):
@@ -124,6 +136,19 @@ def given_kubeconfig() -> Path | None:
     """The kubeconfig that the last `up` was given."""
     target = state() / "kubeconfig-given"
     return Path(target.read_text()) if target.exists() else None
+
+
+def forget_state() -> None:
+    """Forget what Pulumi noted of a cluster that is gone, and which cluster that was."""
+    remember_kubeconfig(None)
+    shutil.rmtree(state() / "pulumi-state", ignore_errors=True)
+
+
+def trim() -> None:
+    """Delete the intermediate files of builds (7 GiB) once everything is built."""
+    with cache.lock("go"):
+        if not to_build(own_cluster=True):
+            gobuild.remove_build_cache()
 
 
 def _bin() -> Path:

@@ -94,6 +94,15 @@ def up(settings: Settings | None = None) -> Cluster:
     return cluster
 
 
+def current(settings: Settings | None = None) -> Cluster:
+    """The running cluster, neither started nor mended. Raises LocalError when its node does not run."""
+    settings = settings or from_environment()
+    pid = node.find(settings)
+    if pid is None:
+        raise LocalError("the local cluster is not up", fix="make up")
+    return Cluster(settings=settings, programs=node_programs(), pid=pid)
+
+
 def down(settings: Settings | None = None, *, images: bool = False) -> None:
     """End the cluster and delete its state; its image store too when `images`. Leaves nothing else behind."""
     settings = settings or from_environment()

@@ -1,0 +1,194 @@
+"""`python -m local`: the commands behind the Makefile's targets.
+
+Each command is a few calls; what they do is in the modules. `up` is a list of named steps: to add one, write a
+function of a Run and put it into STEPS.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from local import cache, cluster, preflight, progress, stack, tools
+from local.errors import LocalError
+from local.settings import Settings, from_environment
+
+app = typer.Typer(help="A one-node Kubernetes on this machine and the stack `local` on it.", no_args_is_help=True)
+KubeconfigOption = Annotated[Path | None, typer.Option(help="Use this cluster instead of one of our own.")]
+
+
+@dataclass
+class Run:
+    """One run of `up`: what is given, and what the steps found so far."""
+
+    settings: Settings
+    kubeconfig: Path | None = None
+    """A cluster that was given; None for our own."""
+    cluster: cluster.Cluster | None = None
+    """Our own cluster, once it is up."""
+    result: str = ""
+    """What the last step has to tell."""
+
+
+def check(run: Run) -> None:
+    """Everything that can stop the rest, before anything starts."""
+    preflight.check(run.settings, run.kubeconfig)
+
+
+def get_tools(run: Run) -> None:
+    """kubectl, Pulumi and, for a cluster of our own, the programs of the node."""
+    tools.ensure()
+    if run.kubeconfig is None:
+        tools.node_programs()
+    tools.remember_kubeconfig(run.kubeconfig)
+
+
+def start_cluster(run: Run) -> None:
+    """Our own cluster, unless one was given."""
+    if run.kubeconfig is None:
+        run.cluster = cluster.up(run.settings)
+        return
+    answer = subprocess.run(
+        ["kubectl", "version", "--request-timeout=10s"], env=tools.environment(), capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise LocalError(
+            f"the cluster of {run.kubeconfig} does not answer: {answer.stderr.strip()}",
+            fix=f"make `kubectl --kubeconfig {run.kubeconfig} version` work first",
+        )
+
+
+def make_images(run: Run) -> None:
+    """The operator's and the engine's image, in the node's containerd."""
+    if run.cluster is not None:
+        from local import images  # heavy, and only a cluster of our own needs it
+
+        images.ensure_images(run.cluster)
+
+
+def bring_stack_up(run: Run) -> None:
+    """The stack, by the real Pulumi engine."""
+    stack.up()
+
+
+STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
+    ("preflight", check),
+    ("tools", get_tools),
+    ("cluster", start_cluster),
+    ("images", make_images),
+    ("stack", bring_stack_up),
+)
+
+
+@app.command()
+def up(kubeconfig: KubeconfigOption = None, until: Annotated[str, typer.Option(help="Last step to run.")] = "") -> None:
+    """Bring everything up; a second time only what changed."""
+    names = [name for name, _ in STEPS]
+    if until and until not in names:
+        raise LocalError(f"there is no step '{until}'", fix=f"give one of: {', '.join(names)}")
+    run = Run(settings=from_environment(), kubeconfig=kubeconfig)
+    times: list[tuple[str, float]] = []
+    for name, step in STEPS:
+        progress.console.print(f"[bold]{name}[/bold]")
+        clock = progress.Step(name)
+        step(run)
+        times.append((name, clock.elapsed))
+        if name == until:
+            break
+    table = Table("step", "time")
+    for name, seconds in times:
+        table.add_row(name, progress.clock(seconds))
+    table.add_row("all", progress.clock(sum(seconds for _, seconds in times)), style="bold")
+    progress.console.print(table)
+    tools.trim()
+
+
+@app.command()
+def down(
+    everything: Annotated[bool, typer.Option("--all", help="Delete images and the cache of builds as well.")] = False,
+) -> None:
+    """Take the local cluster down with all that is in it; leaves nothing running or mounted."""
+    given = tools.given_kubeconfig()
+    if given:
+        stack.destroy()
+    else:
+        cluster.down(from_environment(), images=everything)
+    tools.forget_state()
+    if everything:
+        cache.remove_all()
+
+
+@app.command()
+def status() -> None:
+    """The node's services, and the Pods of the cluster."""
+    services = cluster.status(from_environment())
+    if not services and tools.given_kubeconfig() is None:
+        raise LocalError("the local cluster is not up", fix="make up")
+    table = Table("service", "pid in the node", "restarts", "last exit")
+    for name, entry in services.items():
+        last = "" if entry["last_exit"] is None else str(entry["last_exit"])
+        table.add_row(name, str(entry["pid"] or "not running"), str(entry["restarts"]), last)
+    if services:
+        progress.console.print(table)
+    subprocess.run(["kubectl", "get", "nodes,pods,rayservices", "-A"], env=tools.environment(), check=False)
+
+
+@app.command(name="preflight")
+def preflight_command(kubeconfig: KubeconfigOption = None) -> None:
+    """Say what would stop `up`; start nothing."""
+    preflight.check(from_environment(), kubeconfig)
+    progress.console.print("nothing is in the way")
+
+
+@app.command()
+def env() -> None:
+    """Print the `export` lines with which plain pulumi and kubectl work: eval "$(python -m local env)"."""
+    for name, value in sorted(tools.changed_environment().items()):
+        print(f"export {name}={shlex.quote(value)}")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def kubectl(context: typer.Context) -> None:
+    """Run kubectl on the local cluster."""
+    environment = tools.environment()
+    os.execvpe("kubectl", ["kubectl", *context.args], environment)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def ctr(context: typer.Context) -> None:
+    """Run containerd's client on the node's images and containers."""
+    command = cluster.current(from_environment()).ctr(*context.args)
+    os.execv(command[0], command)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def inside(context: typer.Context) -> None:
+    """Run a command in the node's namespaces, for instance `inside iptables-save`."""
+    command = cluster.current(from_environment()).inside(*context.args)
+    os.execvp(command[0], command)
+
+
+def main() -> None:
+    """Run a command; an obstacle is told in a sentence and ends with exit code 1."""
+    try:
+        app()
+    except LocalError as error:
+        progress.console.print(f"[red]error[/red]: {error.problem}", soft_wrap=True)
+        progress.console.print(f"  to fix: {error.fix}", markup=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        progress.console.print("interrupted; the same command goes on from here")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
