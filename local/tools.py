@@ -101,9 +101,10 @@ def environment(kubeconfig: Path | None = None) -> dict[str, str]:
     `kubeconfig` names another cluster; without it, the one that the last `up` was given, else the local one.
     """
     given = dict(os.environ)
-    found = [str(_bin()), str(Path(sys.executable).parent), given.get("PATH", os.defpath)]
+    first = [str(_bin()), str(Path(sys.executable).parent)]
+    rest = [folder for folder in given.get("PATH", os.defpath).split(os.pathsep) if folder not in first]
     ours = {
-        "PATH": os.pathsep.join(found),
+        "PATH": os.pathsep.join([*first, *rest]),
         "KUBECONFIG": str(kubeconfig or given_kubeconfig() or from_environment().kubeconfig),
         "PULUMI_HOME": str(state() / "pulumi-home"),
         "PULUMI_BACKEND_URL": f"file://{state() / 'pulumi-state'}",
@@ -211,8 +212,9 @@ def _language_host() -> None:
         _link(name, Path(official))
         return
     script = _bin() / name
-    code = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from local.language_host.__main__ import main; main()"
-    text = f"#!{sys.executable}\n{code}\n"
+    ours = REPOSITORY / "local" / "language_host" / "bin" / name
+    # By this interpreter, whatever `python3` is on the PATH of the person who calls pulumi.
+    text = f"#!{sys.executable}\nimport runpy\nrunpy.run_path({str(ours)!r}, run_name='__main__')\n"
     if script.is_symlink() or not script.exists() or script.read_text() != text:
         script.unlink(missing_ok=True)
         write_private(script, text.encode())
