@@ -12,7 +12,71 @@ from dataclasses import replace
 from policies.facts import Stack
 from policies.finding import Finding, Rule
 
-RULES: tuple[Rule, ...] = ()
+from . import (
+    aws_exposure,
+    budget,
+    capacity,
+    device_plugin,
+    exposure,
+    gang,
+    gpu_operator,
+    head_pod,
+    helm,
+    kai,
+    karpenter,
+    kuberay_cluster,
+    kuberay_objects,
+    kuberay_options,
+    names,
+    network,
+    placement,
+    pod_security,
+    pool_shape,
+    pool_types,
+    probes,
+    queue_shares,
+    queues,
+    replicas,
+    secrets,
+    shared_memory,
+    shared_pods,
+    sharing,
+    software,
+    upgrade,
+)
+
+RULES: tuple[Rule, ...] = (
+    *head_pod.RULES,
+    *placement.RULES,
+    *capacity.RULES,
+    *budget.RULES,
+    *pool_types.RULES,
+    *pool_shape.RULES,
+    *karpenter.RULES,
+    *gpu_operator.RULES,
+    *device_plugin.RULES,
+    *sharing.RULES,
+    *shared_pods.RULES,
+    *kai.RULES,
+    *gang.RULES,
+    *replicas.RULES,
+    *queues.RULES,
+    *queue_shares.RULES,
+    *upgrade.RULES,
+    *network.RULES,
+    *shared_memory.RULES,
+    *probes.RULES,
+    *names.RULES,
+    *kuberay_cluster.RULES,
+    *kuberay_options.RULES,
+    *kuberay_objects.RULES,
+    *helm.RULES,
+    *software.RULES,
+    *exposure.RULES,
+    *pod_security.RULES,
+    *secrets.RULES,
+    *aws_exposure.RULES,
+)
 SEVERITIES = ("error", "warning", "off")
 UNKNOWN_OVERRIDE = "policy-override-unknown"  # said by check() itself, about the `policy` section
 
@@ -33,8 +97,10 @@ def check(
         if severity == "off":
             continue
         for finding in rule.findings(stack):
-            if severity == "error" or severity == "warning":
-                finding = replace(finding, severity=severity)
+            if severity == "error":
+                finding = replace(finding, severity="error")
+            elif severity == "warning":
+                finding = replace(finding, severity="warning")
             found.add(finding)
     return tuple(sorted(found, key=lambda f: (f.severity != "error", f.place, f.rule, f.message, f.mend)))
 
@@ -46,7 +112,9 @@ def _unknown_overrides(overrides: Mapping[str, str], rules: tuple[Rule, ...]) ->
     for rule_id, value in sorted(overrides.items()):
         if rule_id not in ids:
             near = closest_names(rule_id, ids, 1)
-            mend = f"did you mean '{near[0]}'?" if near else "take it out, or use the id that a finding shows in brackets"
+            mend = (
+                f"did you mean '{near[0]}'?" if near else "take it out, or use the id that a finding shows in brackets"
+            )
             yield Finding("policy", "error", UNKNOWN_OVERRIDE, f"there is no rule '{rule_id}'", mend)
         elif value not in SEVERITIES:
             yield Finding(

@@ -1,0 +1,147 @@
+"""Helm: pinned charts, hooks that run, releases that recover, values that contradict, and operators for what is declared.
+
+Not for: secrets in values (secrets.py), or the GPU Operator's values against nodes (gpu_operator.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.facts import Release, Stack
+from policies.facts.quantities import mapping
+from policies.finding import Problem, Rule, error, warning
+
+from ._values import chart_name, dig, true
+
+# What a chart's hooks do, where that is known; helm.v3 and helm.v4 Chart render templates and run none.
+HOOKS = {
+    "kai-scheduler": "upgrade its CRDs and apply its Config",
+    "volcano": "make the certificate of its admission webhook",
+    "gpu-operator": "upgrade its CRDs and clean up",
+    "kube-prometheus-stack": "make the certificates of its admission webhook",
+    "cert-manager": "wait for its API",
+    "ingress-nginx": "make the certificate of its admission webhook",
+}
+_EXACT = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
+
+
+def _local(release: Release) -> bool:
+    chart = str(release.chart or "")
+    return chart.startswith((".", "/", "file://", "~")) or chart.endswith((".tgz", ".tar.gz"))
+
+
+def pinned(stack: Stack) -> Iterator[Problem]:
+    for release in stack.releases:
+        if _local(release):
+            continue
+        given = str(release.version or "").strip()
+        if not given:
+            yield error(
+                release.where,
+                f"chart {chart_name(release)} has no version: each update takes whatever is newest then",
+                "pin the version",
+            )
+        elif not _EXACT.fullmatch(given):
+            yield error(
+                release.where,
+                f"version '{given}' of chart {chart_name(release)} is a range, not a version",
+                "pin one version, e.g. 1.2.3",
+            )
+
+
+def hooks(stack: Stack) -> Iterator[Problem]:
+    for release in stack.releases:
+        name = chart_name(release)
+        if release.kind != "chart" or name not in HOOKS:
+            continue
+        if name == "kai-scheduler" and true(dig(release.values, "kaiConfig", "render"), False):
+            continue
+        yield warning(
+            release.where,
+            f"{name} uses Helm hooks to {HOOKS[name]}, and a Chart resource runs none",
+            "use helm.v3.Release for it",
+        )
+
+
+def recovery(stack: Stack) -> Iterator[Problem]:
+    for release in stack.releases:
+        if release.kind != "release":
+            continue
+        if release.atomic is not True:
+            yield warning(
+                release.where,
+                "it is not atomic: an update that is interrupted leaves the release pending, and the next one fails with 'another operation is in progress'",
+                "set atomic and a timeout (or, once it has happened: helm rollback)",
+            )
+        elif release.timeout_seconds is None:
+            yield warning(release.where, "it is atomic and has Helm's default timeout of 5 minutes", "set a timeout")
+
+
+def replicas_owned(stack: Stack) -> Iterator[Problem]:
+    """Two writers of one number: this program and an autoscaler."""
+    scaled = set()
+    for item in stack.objects:
+        if item.kind in ("HorizontalPodAutoscaler", "ScaledObject"):
+            target = mapping(mapping(item.manifest).get("spec")).get("scaleTargetRef")
+            scaled.add((item.namespace, str(mapping(target).get("name", ""))))
+    for workload in stack.workloads:
+        if (
+            workload.kind == "Deployment"
+            and (workload.namespace, workload.name) in scaled
+            and "replicas" in workload.spec
+        ):
+            yield warning(
+                workload.where,
+                "spec.replicas is set and an autoscaler writes it too: each update sets the number of pods back",
+                "leave replicas out",
+            )
+        if workload.kind == "RayCluster" and workload.autoscaling and stack.batch_scheduler != "kai":
+            stated = [g.name for g in workload.groups if g.replicas is not None and g.replicas != (g.min or 0)]
+            if stated:
+                yield warning(
+                    workload.where,
+                    f"replicas of {', '.join(stated)} are set and Ray's autoscaler writes them too: each update sets the number of pods back",
+                    "leave worker.replicas out, so that only minReplicas and maxReplicas are stated",
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="helm-version",
+        title="Charts are pinned",
+        why="Without a version, or with a range, the same program installs something else tomorrow, CRDs included.",
+        check=pinned,
+        sources=("pulumi-policy#352",),
+    ),
+    Rule(
+        id="helm-hooks",
+        title="Charts with hooks are releases",
+        why=(
+            "helm.v3.Chart and helm.v4.Chart render templates and apply them; hooks are dropped. KAI's Config, Volcano's webhook certificate and CRD upgrades "
+            "are made by hooks, so the operator runs and does nothing."
+        ),
+        check=hooks,
+        sources=("pulumi-kubernetes#555", "pulumi-kubernetes#1335", "pulumi-kubernetes#2674"),
+    ),
+    Rule(
+        id="helm-recovery",
+        title="Releases roll back by themselves",
+        why=(
+            "A Helm operation that is cut off stays in state pending-upgrade, and every later one is refused. atomic rolls back; the timeout must cover image "
+            "pulls and drivers."
+        ),
+        check=recovery,
+        sources=("pulumi-kubernetes#2054",),
+    ),
+    Rule(
+        id="replicas-one-owner",
+        title="One writer for each number of pods",
+        why=(
+            "With server-side apply two managers of one field fight, or the program sets back what an autoscaler chose. Ray's autoscaler writes replicas of a "
+            "RayCluster; a RayService is left alone."
+        ),
+        check=replicas_owned,
+        sources=("pulumi-kubernetes#2491", "pulumi-kubernetes#3312", "pulumi-kubernetes#2215"),
+    ),
+)

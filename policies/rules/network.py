@@ -1,0 +1,186 @@
+"""What engines over several nodes need of the network: EFA, NCCL, security groups.
+
+Not for: which pools have EFA (pool_shape.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.facts import Engine, NodePool, PodGroup, Stack, Workload
+from policies.facts.quantities import items, mapping, whole
+from policies.finding import Problem, Rule, error, warning
+
+from ._places import engine_groups, engine_pods, places
+from ._values import literal
+from .pool_types import rows
+
+EFA = "vpc.amazonaws.com/efa"
+
+
+def _spread(stack: Stack) -> Iterator[tuple[Workload, Engine, PodGroup, NodePool]]:
+    """Engines over more than one pod, with the group and pool of each."""
+    index = places(stack)
+    for workload in stack.workloads:
+        for engine in workload.engines:
+            if engine.device == "cpu" or engine_pods(workload, engine) < 2:
+                continue
+            for group in engine_groups(workload, engine):
+                pool = index.home(group)
+                if pool is not None:
+                    yield workload, engine, group, pool
+
+
+def efa_multi_node(stack: Stack) -> Iterator[Problem]:
+    for workload, engine, _, pool in _spread(stack):
+        able = [row.name for row in rows(pool) if row.efa_interfaces]
+        nodes = engine_pods(workload, engine)
+        if able and not pool.efa:
+            yield warning(
+                engine.where,
+                f"one replica spans {nodes} nodes of {pool.where} without EFA, though {able[0]} has it: NCCL goes over TCP",
+                "set efa: true on the pool",
+            )
+
+
+def efa_requested(stack: Stack) -> Iterator[Problem]:
+    for _, engine, group, pool in _spread(stack):
+        if not pool.efa:
+            continue
+        asked = whole(group.limits.get(EFA)) or 0
+        have = pool.efa_declared_interfaces
+        if not asked:
+            yield warning(
+                group.where,
+                f"pods of {engine.where.rsplit(': ', 1)[-1]} span nodes of {pool.where} and do not ask for {EFA}: NCCL falls back to TCP",
+                f"add {EFA}: {have or 1} to the limits",
+            )
+        elif have is not None and asked > have:
+            yield error(
+                group.where,
+                f"it asks for {asked} {EFA} and nodes of {pool.where} have {have}, so its pods stay pending",
+                f"ask for {have}",
+            )
+        if asked and not group.hugepages:
+            yield warning(
+                group.where,
+                "it asks for EFA without huge pages, which libfabric's EFA provider allocates its buffers from when it can",
+                "add hugepages-2Mi: 5120Mi to requests and limits, as the EKS guide does",
+            )
+
+
+_EFA_OFF = {"NCCL_NET": ("socket",), "FI_PROVIDER": ("tcp", "sockets", "udp"), "NCCL_NET_PLUGIN": ("none",)}
+
+
+def nccl_env(stack: Stack) -> Iterator[Problem]:
+    for _, engine, group, pool in _spread(stack):
+        env = {**group.env, **engine.env}
+        for name, values in _EFA_OFF.items():
+            value = literal(env, name)
+            if pool.efa and value is not None and value.lower() in values:
+                yield warning(
+                    group.where,
+                    f"{name}={value} turns EFA off for an engine over several nodes of {pool.where}",
+                    f"leave {name} out",
+                )
+
+
+def expert_parallel(stack: Stack) -> Iterator[Problem]:
+    index = places(stack)
+    for workload in stack.workloads:
+        for engine in workload.engines:
+            if not engine.expert:
+                continue
+            backend = str(
+                engine.engine_args.get("all2all_backend") or literal(engine.env, "VLLM_ALL2ALL_BACKEND") or ""
+            )
+            for group in engine_groups(workload, engine):
+                pool = index.home(group)
+                if pool is None or not pool.gpus_per_node or engine.world * engine.data <= pool.gpus_per_node:
+                    continue
+                if not pool.efa and not any(row.efa_interfaces for row in rows(pool)):
+                    continue
+                if backend.startswith(("deepep", "pplx")):
+                    yield warning(
+                        engine.where,
+                        f"experts are spread over nodes with backend {backend}, which needs InfiniBand verbs that EFA does not have",
+                        "keep experts inside one node, or use all2all_backend allgather_reducescatter",
+                    )
+                break
+
+
+def security_group(stack: Stack) -> Iterator[Problem]:
+    """EFA needs all traffic of a security group to itself, in and out; judged where the stack declares groups and EFA interfaces."""
+    templates = [r for r in stack.aws if r.type == "aws:ec2/launchTemplate:LaunchTemplate" and _efa_interfaces(r.props)]
+    groups = [r for r in stack.aws if r.type == "aws:ec2/securityGroup:SecurityGroup"]
+    if not templates or not groups:
+        return
+    separate = any("securityGroup" in r.type and "Rule" in r.type for r in stack.aws)
+    for direction in ("ingress", "egress"):
+        if not separate and not any(_all_to_itself(g.props, direction) for g in groups):
+            yield warning(
+                templates[0].where,
+                f"it has EFA interfaces and no security group lets all traffic to itself {'in' if direction == 'ingress' else 'out'}: "
+                "TCP, UDP and ICMP rules do not cover EFA",
+                f"add an {direction} rule with protocol -1 and self: true",
+            )
+
+
+def _efa_interfaces(props: object) -> bool:
+    return any(
+        str(mapping(i).get("interfaceType", "")).startswith("efa")
+        for i in items(mapping(props).get("networkInterfaces"))
+    )
+
+
+def _all_to_itself(props: object, direction: str) -> bool:
+    return any(
+        str(mapping(rule).get("protocol")) in ("-1", "all")
+        and (
+            mapping(rule).get("self") is True
+            or (direction == "egress" and "0.0.0.0/0" in items(mapping(rule).get("cidrBlocks")))
+        )
+        for rule in items(mapping(props).get(direction))
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="network-efa-multi-node",
+        title="Engines over nodes use the fast network",
+        why=(
+            "Ranks on different nodes exchange activations for every step. Large GPU instances have up to 3200 Gbit/s of EFA; without it NCCL takes the one "
+            "TCP path."
+        ),
+        check=efa_multi_node,
+        sources=("aws-ofi-nccl#1063",),
+    ),
+    Rule(
+        id="network-efa-requested",
+        title="Pods ask for the EFA interfaces they use",
+        why="EFA interfaces are given by a device plugin like GPUs: without the resource in the limits the container has none, and NCCL silently takes sockets.",
+        check=efa_requested,
+        sources=("aws-ofi-nccl#1063", "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"),
+    ),
+    Rule(
+        id="network-nccl-env",
+        title="No variable turns EFA off",
+        why="NCCL and libfabric follow these variables without a word, and throughput drops by an order of magnitude.",
+        check=nccl_env,
+        sources=("https://github.com/aws/aws-ofi-nccl",),
+    ),
+    Rule(
+        id="network-expert-parallel",
+        title="Experts stay inside a node on EFA",
+        why="DeepEP and pplx kernels use GPU-initiated InfiniBand, which EFA does not offer; the engine fails or hangs when it sets them up.",
+        check=expert_parallel,
+        sources=("vllm#27633", "vllm#27898"),
+    ),
+    Rule(
+        id="network-efa-security-group",
+        title="EFA's security group lets all traffic to itself",
+        why="EFA's protocol is none of TCP, UDP or ICMP. Only a rule for all protocols from and to the group itself covers it.",
+        check=security_group,
+        sources=("nccl#229", "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"),
+    ),
+)

@@ -1,0 +1,170 @@
+"""What pods run and may do on their node: pinned images, no privilege, no node namespaces.
+
+Not for: secrets (secrets.py), or who can reach the pods (exposure.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.facts import Stack
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, error, warning
+
+from ._places import pods_of
+
+# Tags that move: the image behind them tomorrow is another one.
+_MOVING = re.compile(r"(latest|nightly|main|master|dev|edge|stable|head|canary)([-.].*)?", re.IGNORECASE)
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+_WORKLOAD_KINDS = ("Pod", "Deployment", "StatefulSet", "Job", "CronJob", "ReplicaSet")
+
+
+def unpinned(image: str) -> str | None:
+    """Why an image reference is not pinned; None when it is."""
+    if _DIGEST.search(image) or not image:
+        return None
+    name = image.rsplit("/", 1)[-1]
+    if ":" not in name:
+        return "has no tag, which means latest"
+    tag = name.split(":", 1)[1]
+    if not tag:
+        return "has an empty tag"
+    return f"has tag '{tag}', which moves" if _MOVING.fullmatch(tag) else None
+
+
+def _pods(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, pod spec) of every workload and of objects that run pods."""
+    for workload in stack.workloads:
+        for group in pods_of(workload):
+            if group.pod:
+                yield group.where, mapping(group.pod)
+    for item in stack.objects:
+        if item.kind in _WORKLOAD_KINDS:
+            spec = mapping(mapping(item.manifest).get("spec"))
+            if item.kind == "CronJob":
+                spec = mapping(mapping(spec.get("jobTemplate")).get("spec"))
+            yield item.where, spec if item.kind == "Pod" else mapping(mapping(spec.get("template")).get("spec"))
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(c) for key in ("containers", "initContainers", "ephemeralContainers") for c in items(pod.get(key))]
+
+
+def images(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        for group in pods_of(workload):
+            seen = {str(c.get("image", "")) for c in _containers(mapping(group.pod))} or {group.image}
+            for image in sorted(seen):
+                yield from _image(group.where, image)
+    known = {id(w.manifest) for w in stack.workloads}
+    for item in stack.objects:
+        if item.kind in _WORKLOAD_KINDS and id(item.manifest) not in known:
+            spec = mapping(mapping(item.manifest).get("spec"))
+            pod = spec if item.kind == "Pod" else mapping(mapping(spec.get("template")).get("spec"))
+            for image in sorted({str(c.get("image", "")) for c in _containers(pod)}):
+                yield from _image(item.where, image)
+
+
+def _image(where: str, image: str) -> Iterator[Problem]:
+    reason = unpinned(image)
+    if reason is not None:
+        yield error(
+            where,
+            f"image '{image}' {reason}: head and workers may run different builds after a restart",
+            "pin a version tag or a digest (image.tag, image.digest)",
+        )
+
+
+def same_image(stack: Stack) -> Iterator[Problem]:
+    """Head and workers of one Ray cluster from images that only differ in registry or tag are judged by the versions' rules."""
+    for workload in stack.workloads:
+        always = [
+            g
+            for g in pods_of(workload)
+            if g.image_pull_policy == "Never" and "/" in g.image and "." in g.image.split("/")[0]
+        ]
+        if always and stack.cluster == "aws":
+            yield warning(
+                always[0].where,
+                f"imagePullPolicy Never with registry image '{always[0].image}': new nodes have no copy and never get one",
+                "use IfNotPresent",
+            )
+
+
+def privileged(stack: Stack) -> Iterator[Problem]:
+    for where, pod in _pods(stack):
+        for container in _containers(pod):
+            security = mapping(container.get("securityContext"))
+            if security.get("privileged") is True:
+                yield error(
+                    where,
+                    f"container '{container.get('name')}' is privileged: it is root on the node and on every GPU of it",
+                    "leave privileged out; GPUs, EFA and shared memory need none",
+                )
+            added = {str(c).upper() for c in items(mapping(security.get("capabilities")).get("add"))}
+            strong = added & {"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "NET_ADMIN"}
+            if strong:
+                yield warning(
+                    where,
+                    f"container '{container.get('name')}' adds capabilities {', '.join(sorted(strong))}",
+                    "add only what it uses (EFA and locked memory need IPC_LOCK)",
+                )
+
+
+def node_namespaces(stack: Stack) -> Iterator[Problem]:
+    for where, pod in _pods(stack):
+        if pod.get("hostNetwork") is True:
+            yield warning(
+                where,
+                "hostNetwork puts its ports on the node's address: two Ray pods of one node collide, and dashboard and client ports are as open as the node",
+                "leave hostNetwork out; EFA works from pod networks",
+            )
+        for key in ("hostPID", "hostIPC"):
+            if pod.get(key) is True:
+                yield warning(where, f"{key} shares the node's {key[4:]} namespace with the pod", f"leave {key} out")
+        for volume in map(mapping, items(pod.get("volumes"))):
+            path = str(mapping(volume.get("hostPath")).get("path", ""))
+            if path and (
+                path == "/"
+                or path.startswith(("/etc", "/root", "/var/run/docker", "/run/containerd", "/var/lib/kubelet", "/proc"))
+            ):
+                yield error(
+                    where,
+                    f"volume '{volume.get('name')}' mounts {path} of the node, from where the node can be taken over",
+                    "use an emptyDir, a claim, or a folder of its own",
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="security-image-pinned",
+        title="Images are pinned",
+        why=(
+            "A tag that moves gives another build to every pod that starts later. Head and workers of a Ray cluster must have the same Ray and Python, to the patch."
+        ),
+        check=images,
+        sources=("kuberay#1265",),
+    ),
+    Rule(
+        id="security-image-pull",
+        title="New nodes can get the image",
+        why="With pull policy Never only images that are on the node already are used; nodes that an autoscaler starts have none.",
+        check=same_image,
+    ),
+    Rule(
+        id="security-privileged",
+        title="No privileged pods",
+        why="A serving pod runs code and weights from elsewhere. Privilege makes a flaw in them a flaw of the node; nothing in serving needs it.",
+        check=privileged,
+        sources=("https://kubernetes.io/docs/concepts/security/pod-security-standards/",),
+    ),
+    Rule(
+        id="security-node-namespaces",
+        title="Pods stay out of the node's namespaces and folders",
+        why="Host networking, process and IPC namespaces and mounts of the node's system folders undo the isolation between services.",
+        check=node_namespaces,
+        sources=("https://kubernetes.io/docs/concepts/security/pod-security-standards/",),
+    ),
+)

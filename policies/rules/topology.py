@@ -1,0 +1,311 @@
+"""Placement groups against pods: whether the bundles of a replica can be placed, and where they have to talk.
+
+Not for: the sum of GPUs (gang.py), pods against nodes (placement.py), or the model (parallelism.py).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policies.catalog import instances
+from policies.catalog.lookup import UnknownRow
+from policies.catalog.ray_releases import DATA_PARALLEL_PACK_SINCE, PACK_SINCE
+from policies.facts import PodGroup, Stack
+from policies.facts.quantities import mapping, real
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import Seat, bundle_gpu, most_replicas, on_gpus, ray_version, seats
+from ._places import pods_at_most, ray_gpus
+from ._values import amount, before
+
+_OWN = ("CPU", "GPU", "memory", "object_store_memory")
+_EDGE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """What one replica (one data-parallel rank) asks of Ray: CPU of the first bundle and of the others, GPU of each."""
+
+    count: int
+    first_cpu: float
+    cpu: float
+    gpu: float
+
+
+def bundles_of(seat: Seat) -> Bundles:
+    """Serve LLM adds the replica actor (one CPU unless ray_actor_options.num_cpus says otherwise) to the first bundle."""
+    engine = seat.engine
+    actor = real(engine.ray_actor_options.get("num_cpus"))
+    actor = 1.0 if actor is None else actor
+    cpus = [real(bundle.get("CPU")) or 0.0 for bundle in engine.bundles] or [0.0] * engine.world
+    gpu = (bundle_gpu(engine) or 0.0) if seat.on_gpu else 0.0
+    return Bundles(len(cpus), cpus[0] + actor, max(cpus[1:], default=cpus[0]), gpu)
+
+
+def pod_cpu(group: PodGroup) -> float | None:
+    """CPUs one pod brings to Ray: group resources, num-cpus, else KubeRay's ceiling of limit or request."""
+    for stated in (group.resources.get("CPU"), group.ray_start_params.get("num-cpus")):
+        number = real(stated)
+        if number is not None:
+            return number
+    milli = group.cpu_limit_milli or group.cpu_milli
+    return math.ceil(milli / 1000) if milli else None
+
+
+def strategy_of(stack: Stack, seat: Seat) -> str:
+    """The placement strategy that Ray takes."""
+    engine, ray = seat.engine, ray_version(stack, seat.workload)
+    if engine.data > 1:
+        return "STRICT_PACK" if before(ray, DATA_PARALLEL_PACK_SINCE) else "PACK"
+    if before(ray, PACK_SINCE):
+        return "PACK" if engine.pipeline > 1 else "STRICT_PACK"
+    return engine.strategy or "PACK"
+
+
+def placement(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        if not seat.ray or not seat.groups or (seat.on_gpu and seat.gpus_per_pod <= 0):
+            continue
+        asked, strategy = bundles_of(seat), strategy_of(stack, seat)
+        yield from _cpu(seat, asked)
+        if not seat.on_gpu or asked.gpu <= 0 or asked.gpu > 1:
+            continue
+        per_pod = int(seat.gpus_per_pod * (int(1 / asked.gpu + _EDGE) if asked.gpu < 1 else 1))
+        pods = sum(pods_at_most(seat.workload, group) for group in seat.groups)
+        if strategy == "STRICT_PACK" and asked.count > per_pod:
+            yield error(
+                seat.engine.where,
+                f"{asked.count} workers must be in one pod (STRICT_PACK{_why(stack, seat)}) and a pod holds {per_pod}: "
+                "the placement group is never ready",
+                "use strategy PACK, larger pods (worker.gpus_per_pod), or fewer GPUs for each engine",
+            )
+        elif strategy == "STRICT_SPREAD" and asked.count > pods:
+            yield error(
+                seat.engine.where,
+                f"STRICT_SPREAD puts each of {asked.count} workers on a pod of its own and there are at most {pods} pods",
+                f"use strategy PACK, or worker.max: {asked.count}",
+            )
+        elif strategy in ("SPREAD", "STRICT_SPREAD") and 1 < asked.count <= per_pod and seat.engine.tensor > 1:
+            yield warning(
+                seat.engine.where,
+                f"{strategy} separates workers that one pod could hold: tensor parallel then goes over the network",
+                "use strategy PACK",
+            )
+
+
+def _why(stack: Stack, seat: Seat) -> str:
+    if seat.engine.strategy == "STRICT_PACK" and seat.engine.data <= 1:
+        return ""
+    what = "data-parallel ranks" if seat.engine.data > 1 else "engines without pipeline parallel"
+    return f", which Ray {ray_version(stack, seat.workload)} sets for {what}"
+
+
+def _cpu(seat: Seat, asked: Bundles) -> Iterator[Problem]:
+    known = [(group, cpu) for group in seat.groups if (cpu := pod_cpu(group)) is not None]
+    if not known or len(known) != len(seat.groups):
+        return
+    largest = max(cpu for _, cpu in known)
+    where = seat.engine.where
+    if asked.first_cpu > largest + _EDGE or asked.cpu > largest + _EDGE:
+        most = max(asked.first_cpu, asked.cpu)
+        yield error(
+            where,
+            f"a bundle needs {amount(most)} CPU (the replica actor's CPU is added to the first) and a pod brings {amount(largest)}: "
+            "it is never placed",
+            "lower cpu_per_worker, set ray_actor_options.num_cpus: 0, or give the pods more CPU (worker.cpu)",
+        )
+        return
+    ranks, replicas = max(1, seat.engine.data), most_replicas(seat.engine)
+    whole = asked.first_cpu + (asked.count - 1) * asked.cpu
+    most = sum(cpu * pods_at_most(seat.workload, group) for group, cpu in known)
+    few = max(1, seat.engine.min_replicas)
+    text = f"CPU in their bundles ({asked.count} worker{'s' if asked.count > 1 else ''} and the replica actor each)"
+    mend = "lower cpu_per_worker, set ray_actor_options.num_cpus: 0, or give the pods more CPU (worker.cpu)"
+    if whole * ranks * few > most + _EDGE:
+        need = amount(whole * ranks * few)
+        yield error(
+            where, f"{few} replica{'s' if few > 1 else ''} need {need} {text} and all pods bring {amount(most)}", mend
+        )
+    elif whole * ranks * replicas > most + _EDGE:
+        need = amount(whole * ranks * replicas)
+        yield warning(
+            where,
+            f"{replicas} replicas need {need} {text} and all pods bring {amount(most)}: the last never start",
+            mend,
+        )
+
+
+def spans_pods(stack: Stack) -> Iterator[Problem]:
+    """Tensor parallel over the network works since Ray 2.51, and is slow."""
+    for seat in on_gpus(stack):
+        size, pod = seat.engine.tensor, seat.gpus_per_pod
+        if (
+            not seat.ray
+            or pod < 1
+            or size <= pod
+            or (seat.pool and seat.pool.sharing.strategy in ("time_slicing", "mps"))
+        ):
+            continue
+        if strategy_of(stack, seat) == "STRICT_PACK":
+            continue  # never placed: topology-placement says so
+        inside = max((v for v in range(1, int(pod) + 1) if size % v == 0), default=1)
+        fabric = "" if any(pool.efa for pool in seat.pools) else ", without EFA over TCP"
+        yield warning(
+            seat.engine.where,
+            f"tensor parallel {size} spans pods of {amount(pod)} GPU{'s' if pod > 1 else ''}: each layer's all-reduce crosses the network{fabric}",
+            f"use parallel.tensor: {inside} with pipeline: {size * seat.engine.pipeline // inside}, so that only activations cross",
+        )
+
+
+def one_pod(stack: Stack) -> Iterator[Problem]:
+    """Plain vLLM starts its workers as processes of one pod."""
+    for seat in on_gpus(stack):
+        group = seat.group
+        if seat.ray or group is None:
+            continue
+        backend = seat.args.get("distributed_executor_backend")
+        have, need = ray_gpus(group), seat.ranks
+        if have >= 1 and need > have and not seat.args.get("nnodes"):
+            yield error(
+                seat.engine.where,
+                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and its pod has "
+                f"{amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod",
+                "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
+            )
+
+
+def backend(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        given = seat.args.get("distributed_executor_backend")
+        if seat.ray and seat.on_gpu and given is not None and given != "ray":
+            yield error(
+                seat.engine.where,
+                f"distributed_executor_backend is {given!r}; Ray Serve LLM takes only 'ray' for GPUs and refuses the replica",
+                "leave it out",
+            )
+        elif not seat.ray and given is not None and given not in ("ray", "mp", "uni", "external_launcher"):
+            yield error(
+                seat.engine.where,
+                f"distributed_executor_backend is {given!r}; allowed: ray, mp, uni, external_launcher",
+                "leave it out: mp is the default inside one pod",
+            )
+        nodes = real(seat.args.get("nnodes"))
+        if nodes and nodes > 1 and (seat.ray or given == "ray"):
+            yield error(
+                seat.engine.where,
+                f"nnodes {amount(nodes)} is for the mp backend and its own launcher; Ray places the workers",
+                "leave it out",
+            )
+
+
+def one_type(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        if seat.engine.world <= max(1.0, seat.gpus_per_pod) and len(seat.pools) < 2:
+            continue
+        kinds = {pool.gpu for pool in seat.pools if pool.gpu} | {
+            kind for pool in seat.pools for kind in _kinds(pool.instance_types)
+        }
+        if len(kinds) > 1 and not seat.engine.accelerator_type:
+            yield warning(
+                seat.engine.where,
+                f"its pods can be on GPUs of different types ({', '.join(sorted(kinds))}): workers of one engine then differ in memory and "
+                "speed, and the placement group may wait for pods that never come",
+                "use one pool of one GPU type for the model (`pool`), or set accelerator_type",
+            )
+
+
+def _kinds(types: tuple[str, ...]) -> set[str]:
+    found = set()
+    for name in types:
+        try:
+            row = instances.get(name)
+        except UnknownRow:
+            continue
+        if row.gpu:
+            found.add(row.gpu)
+    return found
+
+
+def custom_resources(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        if not seat.ray or not seat.groups:
+            continue
+        wanted = {str(key) for bundle in seat.engine.bundles for key, value in bundle.items() if (real(value) or 0) > 0}
+        wanted |= {str(key) for key in mapping(seat.engine.ray_actor_options.get("resources"))}
+        for key in sorted(wanted):
+            if key in _OWN or key.startswith(("accelerator_type:", "node:")):
+                continue
+            if not any(key in _resources(group) for group in seat.groups):
+                yield error(
+                    seat.engine.where,
+                    f"its bundles ask for the resource '{key}' and no worker group declares it",
+                    f'declare it in worker.resources (e.g. {{{key}: "1"}}), or take it out',
+                )
+
+
+def _resources(group: PodGroup) -> Mapping[str, Any]:
+    """Custom resources of a group: `resources`, or rayStartParams resources, which is JSON in quotes of its own."""
+    text = str(group.ray_start_params.get("resources", "")).strip().strip("'\"").replace('\\"', '"')
+    try:
+        params = mapping(json.loads(text)) if text else {}
+    except json.JSONDecodeError:
+        params = {}
+    return {**params, **group.resources}
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="topology-placement",
+        title="The placement group of a replica can be placed",
+        why=(
+            "Ray places all bundles of a replica or none, and says nothing while it waits. Bundles need CPU as well as GPU (the replica actor adds one CPU to the first), "
+            "and STRICT_PACK and STRICT_SPREAD limit where they may go."
+        ),
+        check=placement,
+        sources=("vllm#8908", "vllm#4639", "ray PR#56980", "ray 2.60.0: vllm_models.py, dp_server.py"),
+    ),
+    Rule(
+        id="topology-tensor-spans-pods",
+        title="Tensor parallel stays inside a pod",
+        why=(
+            "Tensor parallel exchanges activations twice in each layer. Inside a node NVLink or PCIe carries that, between nodes the network does, which is one to two "
+            "orders of magnitude slower; pipeline parallel exchanges once a stage."
+        ),
+        check=spans_pods,
+        sources=("vllm#8908", "ray PR#56980"),
+    ),
+    Rule(
+        id="topology-one-pod",
+        title="vLLM without Ray has all its GPUs in one pod",
+        why="The mp backend starts one process for each GPU of its own container and refuses a world that is larger.",
+        check=one_pod,
+        sources=("vllm#15217", "vllm 0.29.0: config/parallel.py"),
+    ),
+    Rule(
+        id="topology-backend",
+        title="The executor backend is the one that places the workers",
+        why="Ray Serve LLM refuses any backend but ray on GPUs when the replica starts, after the node has come up.",
+        check=backend,
+        sources=("vllm#15217", "ray 2.60.0: vllm_models.py get_initialization_kwargs"),
+    ),
+    Rule(
+        id="topology-gpu-types",
+        title="One engine, one type of GPU",
+        why=(
+            "All workers of an engine take the same memory and wait for the slowest. With pods of several types the smallest GPU decides what fits and a placement group "
+            "can wait for a mix that does not come."
+        ),
+        check=one_type,
+        sources=("kuberay#3414",),
+    ),
+    Rule(
+        id="topology-custom-resources",
+        title="Resources in bundles exist in a worker group",
+        why="A bundle that asks for a resource which no node type has waits for ever; the autoscaler adds no node for it.",
+        check=custom_resources,
+    ),
+)
