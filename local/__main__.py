@@ -139,7 +139,9 @@ def status() -> None:
         table.add_row(name, str(entry["pid"] or "not running"), str(entry["restarts"]), last)
     if services:
         progress.console.print(table)
-    subprocess.run(["kubectl", "get", "nodes,pods,rayservices", "-A"], env=tools.environment(), check=False)
+    for kinds in ("nodes,pods", "rayservices"):
+        # No RayService kind before the stack is up: that is no error here.
+        subprocess.run(["kubectl", "get", kinds, "-A"], env=tools.environment(), stderr=subprocess.DEVNULL, check=False)
 
 
 @app.command(name="preflight")

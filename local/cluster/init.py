@@ -89,8 +89,8 @@ def prepare(node: dict[str, Any]) -> None:
     """Join the node's control groups and lay its mounts over this machine's, for this namespace alone."""
     for procs in node["cgroup_procs"]:
         Path(procs).write_text("0")
-    run = ["mount", "--make-rprivate", "/"]
-    subprocess.run(run, check=True)
+    if node["tmpfs"] or node["binds"]:
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     for target in node["tmpfs"]:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", target], check=True)
     for source, target in node["binds"]:

@@ -1,0 +1,59 @@
+# Every target makes .venv first. `make up` is the first command, `make test` the second.
+PYTHON ?= python3
+PY := .venv/bin/python
+STACK ?= local
+
+# Only a kubeconfig given on make's own command line counts: one that is exported in a shell may be of any cluster.
+ifeq ($(origin KUBECONFIG),command line)
+UP_FLAGS := --kubeconfig "$(KUBECONFIG)"
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help up chat status down preflight test fast e2e bench plan lint lock
+
+help: ## this list
+	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up: .venv/.stamp ## one-node Kubernetes, the stack on it, one chat request; KUBECONFIG=PATH for a cluster of yours
+	@$(PY) -m local up $(UP_FLAGS)
+
+chat: .venv/.stamp ## talk to the model
+	@$(PY) -m local.chat
+
+status: .venv/.stamp ## what runs
+	@$(PY) -m local status
+
+down: .venv/.stamp ## take it all away: no process, mount, network device or firewall rule stays
+	@$(PY) -m local down $(DOWN_FLAGS)
+
+preflight: .venv/.stamp ## what would stop `make up`; starts nothing
+	@$(PY) -m local preflight $(UP_FLAGS)
+
+test: lint fast e2e ## every test, those on the one-node cluster as well
+
+fast: .venv/.stamp ## the tests that need no cluster
+	@$(PY) -m pytest
+
+e2e: .venv/.stamp ## the tests on the one-node cluster
+	@$(PY) -m pytest -m e2e
+
+bench: .venv/.stamp ## the stack's endpoint against bare vLLM
+	@$(PY) -m local.bench
+
+plan: .venv/.stamp ## what an environment means, with no cluster: make plan STACK=dev
+	@$(PY) -m components.plan Pulumi.$(STACK).yaml
+
+lint: .venv/.stamp ## ruff, mypy --strict, import boundaries
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+
+lock: .venv/.stamp ## make the lock files again from pyproject.toml
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate --no-header --upgrade --group pyproject.toml:dev pyproject.toml -o requirements.lock
+	@echo uv | .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	    --upgrade - -o requirements-uv.lock
+
+.venv/.stamp: requirements.lock requirements-uv.lock local/bootstrap.py
+	@command -v $(PYTHON) >/dev/null || { apt-get update -qq && apt-get install -y --no-install-recommends python3 python3-venv; }
+	@$(PYTHON) local/bootstrap.py
