@@ -1,18 +1,25 @@
-"""How many GPUs a set of shares needs. First fit, largest first: what Ray reaches with shares of one size, and close to it else."""
+"""How many GPUs (or nodes) a set of shares needs. First fit, largest first: what Ray reaches with shares of one size, and close to it else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+UNIT = 10_000  # Ray's own resolution of resources (FixedPoint, 1/10000); also fine enough for parts of nodes
 
 
 def gpus_for(shares: Iterable[tuple[float, int]]) -> int:
-    """GPUs for `(share, count)` pairs, shares in (0, 1]. Linear in the number of GPUs times the number of distinct shares.
+    """GPUs for `(share, count)` pairs, shares in (0, 1]."""
+    return len(pack(shares, ()))
 
-    Shares are compared in ten-thousandths, Ray's own resolution of resources (FixedPoint, 1/10000).
+
+def pack(shares: Iterable[tuple[float, int]], open_bins: Sequence[int]) -> list[int]:
+    """Capacity left (of UNIT) in each bin after packing: first those of `open_bins`, then as many new ones as it took.
+
+    Linear in the number of bins times the number of distinct shares.
     """
-    free: list[int] = []  # capacity left on each open GPU
+    free = list(open_bins)
     for share, count in sorted(shares, reverse=True):
-        size = round(share * 10_000)
+        size = round(share * UNIT)
         if size <= 0:
             continue
         for index, capacity in enumerate(free):
@@ -21,9 +28,9 @@ def gpus_for(shares: Iterable[tuple[float, int]]) -> int:
             taken = min(count, capacity // size)
             free[index] -= taken * size
             count -= taken
-        per_gpu = max(1, 10_000 // size)
+        per_gpu = max(1, UNIT // size)
         while count > 0:
             taken = min(count, per_gpu)
-            free.append(10_000 - taken * size)
+            free.append(UNIT - taken * size)
             count -= taken
-    return len(free)
+    return free

@@ -93,7 +93,7 @@ def _engines_and_groups(
     where: str, config: Service, env: Environment, pools: Mapping[str, NodePool], default_pool: str | None
 ) -> tuple[tuple[EngineSpec, ...], tuple[GroupSpec, ...]]:
     shapes: dict[tuple[Any, ...], list[tuple[str, str, Model, Replicas, str]]] = {}
-    for name, model in config.models.items():
+    for name, model in sorted(config.models.items()):  # the engine hands config over as sorted maps
         pool_name = model.pool or default_pool
         pool = pools.get(pool_name) if pool_name else None
         for role, replicas in _roles(model):
@@ -112,8 +112,7 @@ def _engines_and_groups(
         groups.append(group)
         for name, role, model, replicas, place in members:
             engines.append(_engine(place, name, role, model, replicas, group, len(shapes) > 1, env, config))
-    order = {name: position for position, name in enumerate(config.models)}
-    return tuple(sorted(engines, key=lambda e: (order[e.name], e.role))), tuple(groups)
+    return tuple(sorted(engines, key=lambda e: (e.name, e.role))), tuple(groups)
 
 
 def _roles(model: Model) -> list[tuple[str, Replicas]]:

@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from components.derive.packing import gpus_for
+from components.derive.packing import gpus_for, pack
 from components.derive.spec import GroupSpec, ServiceSpec
 from components.plan.result import PoolPlan, Range
 from policies.facts import NodePool, Use
+
+
+EMPTIEST = 16  # nodes whose free room an upgrade may use: bounds the work for pools of a thousand services
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,19 @@ def pool_plan(pool: NodePool, asked: list[Demand]) -> PoolPlan:
 
 
 def upgrade_nodes(asked: list[Demand]) -> dict[str, int]:
-    """Nodes that the upgrade of each service adds to a pool at full load."""
-    extra: dict[str, list[tuple[float, float]]] = {}
+    """Nodes that the upgrade of each service adds to a pool at full load, after the room that is left on its emptiest nodes."""
+    taken = [(d.part, round(d.pods.max)) for d in asked if 0 < d.part <= 1]
+    room = sorted(pack(taken, ()), reverse=True)[:EMPTIEST]
+    extra: dict[str, list[Demand]] = {}
     for demand in asked:
-        more = demand.pods.upgrade - demand.pods.max
-        if more > 0:
-            extra.setdefault(demand.service, []).append((demand.part, more))
-    return {service: nodes_for(parts) for service, parts in extra.items()}
+        if demand.pods.upgrade > demand.pods.max:
+            extra.setdefault(demand.service, []).append(demand)
+    added: dict[str, int] = {}
+    for service, demands in extra.items():
+        more = [(d.part, round(d.pods.upgrade - d.pods.max)) for d in demands]
+        large = sum(math.ceil(part) * count for part, count in more if part > 1)
+        added[service] = len(pack([m for m in more if 0 < m[0] <= 1], room)) - len(room) + large
+    return added
 
 
 def scaled(figure: Range, factor: float) -> Range:
