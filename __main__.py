@@ -18,7 +18,7 @@ def main() -> None:
     require(planned.plan.findings)
 
     kubernetes = cluster.build(env, planned.pools)
-    software = cluster_software.build(env, planned.pools, kubernetes.provider)
+    software = cluster_software.build(env, planned.pools, kubernetes)
     services = [
         LlmService(
             spec.name,

@@ -81,8 +81,12 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
 
     kubeconfig = eks.kubeconfig()
     kubernetes = k8s.Provider("kubernetes", kubeconfig=kubeconfig, cluster_identifier=eks.arn)
+    crds = k8s.Provider(
+        "kubernetes-crds", kubeconfig=kubeconfig, cluster_identifier=eks.arn, upsert_existing_objects=True
+    )
     return EksEnvironment(
         provider=kubernetes,
+        crd_provider=crds,
         ready=tuple(ready),
         config=config,
         eks=eks,

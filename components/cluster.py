@@ -16,9 +16,13 @@ from policies.facts import NodePool
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What later steps need: the provider, and what must exist before workloads do."""
+    """What later steps need: the provider, and what must exist before workloads do.
+
+    crd_provider: the same cluster for CRDs, which outlive the stack and are taken over when they are there already.
+    """
 
     provider: k8s.Provider
+    crd_provider: k8s.Provider | None = None
     ready: tuple[pulumi.Resource, ...] = ()
 
 
@@ -28,10 +32,13 @@ def build(env: Environment, pools: Sequence[NodePool]) -> Cluster:
         from components import aws  # the AWS SDK is loaded only where it is used
 
         return aws.build(env, pools)
-    return Cluster(provider=_provider(env.cluster))
+    return Cluster(
+        provider=_provider("kubernetes", env.cluster),
+        crd_provider=_provider("kubernetes-crds", env.cluster, upsert=True),
+    )
 
 
-def _provider(cluster: ExistingCluster) -> k8s.Provider:
+def _provider(name: str, cluster: ExistingCluster, *, upsert: bool | None = None) -> k8s.Provider:
     """An explicit provider: the ambient one would follow whatever context a person has selected (pulumi-kubernetes issue 3027)."""
     given = cluster.kubeconfig or os.environ.get("KUBECONFIG", "~/.kube/config")
     path = Path(os.path.expandvars(given)).expanduser()
@@ -42,4 +49,10 @@ def _provider(cluster: ExistingCluster) -> k8s.Provider:
             ]
         )
     # A path, not the content: credentials stay out of the state, and a renewed certificate is no change of the provider.
-    return k8s.Provider("kubernetes", kubeconfig=str(path), context=cluster.context, delete_unreachable=True)
+    return k8s.Provider(
+        name,
+        kubeconfig=str(path),
+        context=cluster.context,
+        delete_unreachable=True,
+        upsert_existing_objects=upsert,
+    )

@@ -136,7 +136,7 @@ class KubeRay(Component):
     source: Literal["chart", "manifests"] = "chart"
     """chart: Helm; manifests: the kustomization in `directory`, for a cluster that reaches no chart repository."""
     directory: str | None = None
-    """For source manifests: config/ folder of the operator's Go module. $VARIABLES are expanded."""
+    """For source manifests: folder config/default of the operator's Go module. $VARIABLES are expanded."""
     image: str | None = None
     """Operator image with tag or digest; the release's own when not given."""
     feature_gates: dict[str, bool] = {}
@@ -148,7 +148,7 @@ class KubeRay(Component):
     def _manifests_have_a_directory_and_a_version(self) -> KubeRay:
         if self.source == "manifests" and (self.directory is None or self.version is None):
             raise ValueError(
-                "source: manifests needs directory (config/ of the operator's Go module) and version (its release, e.g. 1.6.1)"
+                "source: manifests needs directory (config/default of the operator's Go module) and version (its release, e.g. 1.6.1)"
             )
         if self.source == "chart" and self.directory is not None:
             raise ValueError("directory is read with source: manifests only; set that, or leave directory out")
@@ -165,7 +165,8 @@ class Kai(Component):
 
 
 class Volcano(Component):
-    """Volcano. Derived: installed when it is the batch scheduler."""
+    """Volcano. Derived: installed when it is the batch scheduler. Its chart has its CRDs as templates: uninstalling it
+    deletes every Volcano object of the cluster."""
 
 
 class VgpuPlugin(Component):

@@ -41,10 +41,12 @@ def karpenter_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, A
     }
 
 
-def karpenter_for_cluster(cluster_name: str, interruption_queue: str | None) -> dict[str, Any]:
-    """What only the cluster knows."""
-    settings = {"clusterName": cluster_name}
-    return {"settings": settings | ({"interruptionQueue": interruption_queue} if interruption_queue else {})}
+def karpenter_for_cluster(cluster_name: str, interruption_queue: Any) -> dict[str, Any]:
+    """What only the cluster knows; the queue's name may be an output."""
+    settings: dict[str, Any] = {"clusterName": cluster_name}
+    return {
+        "settings": settings | ({"interruptionQueue": interruption_queue} if interruption_queue is not None else {})
+    }
 
 
 def cluster_autoscaler_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from policies.facts import NodePool
 
 def load_balancer_controller_needed(env: Environment, pools: Sequence[NodePool]) -> bool:
     """Whether a service on AWS has a load balancer: without the controller the in-tree code makes a Classic one."""
-    exposed = (service.expose.type for service in env.services.values())
-    heads = (service.head.service_type for service in env.services.values())
-    return isinstance(env.cluster, AwsCluster) and "LoadBalancer" in {*exposed, *heads}
+    exposed = {service.expose.type for service in env.services.values()}
+    return isinstance(env.cluster, AwsCluster) and "LoadBalancer" in exposed
 
 
 def load_balancer_controller_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
@@ -34,8 +33,8 @@ def load_balancer_controller_values(env: Environment, pools: Sequence[NodePool])
     }
 
 
-def load_balancer_controller_for_cluster(cluster_name: str, vpc_id: str) -> dict[str, Any]:
-    """What only the cluster knows. The VPC is said, since pods behind hop limit 1 cannot ask the metadata service."""
+def load_balancer_controller_for_cluster(cluster_name: str, vpc_id: Any) -> dict[str, Any]:
+    """What only the cluster knows; the id may be an output. The VPC is said, since pods behind hop limit 1 cannot ask the metadata service."""
     return {"clusterName": cluster_name, "vpcId": vpc_id}
 
 

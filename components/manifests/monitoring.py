@@ -40,7 +40,7 @@ def values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
         "crds": {"upgradeJob": {"enabled": True}},
         "prometheus": {
             "prometheusSpec": {**every, "retention": f"{config.retention_days}d", "storageSpec": storage},
-            "additionalPodMonitors": pod_monitors(),
+            "additionalPodMonitors": pod_monitors(env),
         },
         # Dashboards are ConfigMaps with this label, in any namespace.
         "grafana": {
@@ -49,24 +49,23 @@ def values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
     }
 
 
-def pod_monitors() -> list[dict[str, Any]]:
-    """Ray heads and workers (Ray, Serve and vLLM metrics on port 8080, named metrics by KubeRay), and plain vLLM."""
+def pod_monitors(env: Environment) -> list[dict[str, Any]]:
+    """Ray heads and workers (Ray, Serve and vLLM metrics on port 8080, named metrics by KubeRay), and plain vLLM services."""
+    cluster = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_cluster"], "targetLabel": "ray_io_cluster"}
+    ray = {"key": "ray.io/node-type", "operator": "In", "values": ["head", "worker"]}
+    monitors = [_pod_monitor("ray", ray, {"port": "metrics", "relabelings": [cluster]})]
+    plain = sorted(name for name, service in env.services.items() if service.kind == "vllm")
+    if plain:
+        named = {"key": "app.kubernetes.io/name", "operator": "In", "values": plain}
+        monitors.append(_pod_monitor("vllm", named, {"port": "serve"}))
+    return monitors
 
-    def monitor(name: str, labels: dict[str, str], port: str, relabelings: list[dict[str, Any]]) -> dict[str, Any]:
-        endpoint: dict[str, Any] = {"port": port}
-        if relabelings:
-            endpoint["relabelings"] = relabelings
-        return {
-            "name": name,
-            "jobLabel": "app.kubernetes.io/name",
-            "namespaceSelector": {"any": True},
-            "selector": {"matchLabels": labels},
-            "podMetricsEndpoints": [endpoint],
-        }
 
-    cluster = [{"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_cluster"], "targetLabel": "ray_io_cluster"}]
-    return [
-        monitor("ray-head", {"ray.io/node-type": "head"}, "metrics", cluster),
-        monitor("ray-worker", {"ray.io/node-type": "worker"}, "metrics", cluster),
-        monitor("vllm", {"llm-serving/engine": "vllm"}, "serve", []),
-    ]
+def _pod_monitor(name: str, selects: dict[str, Any], endpoint: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "jobLabel": "app.kubernetes.io/name",
+        "namespaceSelector": {"any": True},
+        "selector": {"matchExpressions": [selects]},
+        "podMetricsEndpoints": [endpoint],
+    }
