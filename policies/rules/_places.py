@@ -21,7 +21,10 @@ VGPU_MEMORY = "volcano.sh/vgpu-memory"
 
 
 class Places:
-    """Pools by what selects them. One index for a stack, built in one pass over its pools."""
+    """Pools by what selects them. One index for a stack, built in one pass over its pools.
+
+    What is found for a pod is kept by the identity of its record: the index lives no longer than the stack it was made from.
+    """
 
     def __init__(self, stack: Stack) -> None:
         self._pools = stack.pools
@@ -29,33 +32,40 @@ class Places:
         for pool in stack.pools:
             for key, value in pool.labels.items():
                 self._by_label.setdefault((str(key), str(value)), []).append(pool)
-        self._selected: dict[tuple[tuple[str, str], ...], tuple[NodePool, ...]] = {}
-        self._open: dict[object, tuple[NodePool, ...]] = {}
+        self._by_selector: dict[tuple[tuple[str, str], ...], tuple[NodePool, ...]] = {}
+        self._selected: dict[int, tuple[NodePool, ...]] = {}
+        self._open: dict[int, tuple[NodePool, ...]] = {}
 
     def selected(self, group: PodGroup) -> tuple[NodePool, ...]:
         """Pools whose nodes the pod's nodeSelector matches (all of them without one)."""
+        found = self._selected.get(id(group))
+        if found is None:
+            found = self._selected[id(group)] = self._match(group)
+        return found
+
+    def _match(self, group: PodGroup) -> tuple[NodePool, ...]:
         selector = tuple(sorted((str(k), str(v)) for k, v in group.node_selector.items()))
-        found = self._selected.get(selector)
+        found = self._by_selector.get(selector)
         if found is None:
             own = [self._by_label[pair] for pair in selector if pair in self._by_label]
             candidates = min(own, key=len) if own else self._pools
             found = tuple(pool for pool in candidates if all(_carries(pool, key, value) for key, value in selector))
-            self._selected[selector] = found
+            self._by_selector[selector] = found
         return found
 
     def open(self, group: PodGroup) -> tuple[NodePool, ...]:
         """Selected pools whose taints the pod tolerates."""
-        selected = self.selected(group)
-        key = (tuple(sorted((str(k), str(v)) for k, v in group.node_selector.items())), group.tolerations)
-        found = self._open.get(key)
+        found = self._open.get(id(group))
         if found is None:
-            found = tuple(pool for pool in selected if not untolerated(group, pool))
-            self._open[key] = found
+            found = tuple(pool for pool in self.selected(group) if not untolerated(group, pool))
+            self._open[id(group)] = found
         return found
 
     def home(self, group: PodGroup) -> NodePool | None:
         """The one pool that the pod is sent to, where a selector leaves exactly one."""
-        selected = self.selected(group) if group.node_selector else ()
+        if not group.node_selector:
+            return None
+        selected = self.selected(group)
         return selected[0] if len(selected) == 1 else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from policies.facts import SecretRef, Stack
@@ -37,35 +38,39 @@ _WHAT = {
     "jwt": "a signed token",
     "url": "an address with a password",
 }
+# Every shape has one of these, so that most texts are done with a few substring searches.
+_MARKS = ("hf_", "AKIA", "ASIA", "PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "nvapi-", "xox", "AIza", "eyJ", "://")
 # Names that hold a secret: the word at the end, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and TOKEN_FILE do not match.
 _NAME = re.compile(
     r"(^|[_-])(token|passwd|password|secret|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|secret[_-]?access[_-]?key|credentials?|auth[_-]?token)$",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Identifiers that are no secrets by themselves.
+# Identifiers that are no secrets by themselves, and words that stand for none.
 _HARMLESS = ("AWS_ACCESS_KEY_ID",)
+_WORDS = frozenset({"true", "false", "none", "null", "auto", "disabled", "token"})
 
 
 def shape(text: str) -> str | None:
     """What a text holds, if it looks like a secret."""
-    if len(text) < 12:
+    if len(text) < 12 or not any(mark in text for mark in _MARKS):
         return None
     match = _SHAPES.search(text)
     return _WHAT[match.lastgroup or ""] if match else None
 
 
+@lru_cache(maxsize=4096)
+def secret_name(name: str) -> bool:
+    """Whether settings of that name hold secrets."""
+    return name not in _HARMLESS and bool(_NAME.search(_CAMEL.sub("_", name)))
+
+
 def by_name(name: str, value: object) -> bool:
     """Whether a setting of that name with that literal value is a secret in plain text."""
-    if (
-        not isinstance(value, str)
-        or not value.strip()
-        or value.lower() in ("true", "false", "none", "null", "auto", "disabled", "token", "changeme-by-secret")
-    ):
+    if not isinstance(value, str) or not secret_name(name):
         return False
-    if value.startswith(("$", "{{", "/", "file:")) or value.isdigit():
-        return False
-    return name not in _HARMLESS and bool(_NAME.search(_CAMEL.sub("_", name)))
+    text = value.strip()
+    return bool(text) and text.lower() not in _WORDS and not text.startswith(("$", "{{", "/", "file:")) and not text.isdigit()
 
 
 def environment(stack: Stack) -> Iterator[Problem]:
@@ -98,33 +103,61 @@ def _env(where: str, env: Mapping[str, str | SecretRef | Any]) -> Iterator[Probl
         )
 
 
-def _strings(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """(path, key, text) of every text in nested data."""
-    pending: list[tuple[Any, str, str]] = [(value, path, "")]
+Path = tuple[Any, ...]
+
+
+def _found(value: Any, path: Path = ()) -> Iterator[tuple[str, str]]:
+    """(path, what) of every secret in nested data, sorted. Paths are put into words only for what is found."""
+    hits: list[tuple[str, str]] = []
+    pending: list[tuple[Any, Path]] = [(value, path)]
     while pending:
-        current, where, key = pending.pop()
-        if isinstance(current, Mapping):
-            pending.extend((v, f"{where}.{k}" if where else str(k), str(k)) for k, v in current.items())
+        current, where = pending.pop()
+        if isinstance(current, str):
+            key = next((part for part in reversed(where) if isinstance(part, str)), "")
+            what = shape(current) or ("a secret, by its name," if by_name(key, current) else None)
+            if what is None and "--" in current and _FLAG.search(current):
+                what = "a secret"
+            if what is not None:
+                hits.append((_words(where), what))
+        elif isinstance(current, Mapping):
+            pending.extend((v, (*where, str(k))) for k, v in current.items() if v)
         elif isinstance(current, (list, tuple)):
-            pending.extend((v, f"{where}[{i}]", key) for i, v in enumerate(current))
-        elif isinstance(current, str):
-            yield where, key, current
+            pending.extend((v, (*where, i)) for i, v in enumerate(current) if v)
+    yield from sorted(hits)
+
+
+def _words(path: Path) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
+_FLAG = re.compile(r"--(?:api-key|hf-token|password|token|redis-password)(?:=|\s+)(?!\$)\S+")
+
+
+def _plain(where: str, given: Any, path: Path = ()) -> Iterator[Problem]:
+    for place, what in _found(given, path):
+        yield error(
+            where,
+            f"{place} holds {what} in plain text",
+            "put it into a Secret and let the container read it from its environment",
+        )
 
 
 def arguments(stack: Stack) -> Iterator[Problem]:
     """Engine arguments, application arguments, commands, ray start parameters, annotations and labels."""
     for workload in stack.workloads:
-        for path, key, text in sorted(_strings({"annotations": workload.annotations, "labels": workload.labels}, "")):
-            yield from _plain(workload.where, path, key, text)
-        for app in workload.apps:
-            for path, key, text in sorted(_strings(_without_env(app.args), f"args of app '{app.name}'")):
-                yield from _plain(workload.where, path, key, text)
+        yield from _plain(workload.where, {"annotations": workload.annotations, "labels": workload.labels})
+        for app in () if _clean(workload.spec.get("serveConfigV2")) else workload.apps:
+            yield from _plain(workload.where, _without_env(app.args), (f"args of app '{app.name}'",))
         for group in pods_of(workload):
             given: dict[str, Any] = {"rayStartParams": group.ray_start_params, "annotations": group.annotations}
             for container in map(mapping, items(group.pod.get("containers"))):
-                given[f"container '{container.get('name')}'"] = {k: container.get(k) for k in ("command", "args")}
-            for path, key, text in sorted(_strings(given, "")):
-                yield from _plain(group.where, path, key, text)
+                if container.get("command") or container.get("args"):
+                    words = {k: container.get(k) for k in ("command", "args")}
+                    given[f"container '{container.get('name')}'"] = words
+            yield from _plain(group.where, given)
         tolerance = mapping(workload.fault_tolerance)
         if mapping(tolerance.get("redisPassword")).get("value"):
             yield error(
@@ -132,8 +165,7 @@ def arguments(stack: Stack) -> Iterator[Problem]:
                 "gcsFaultToleranceOptions.redisPassword holds the password in plain text",
                 "refer to a Secret: redisPassword.valueFrom.secretKeyRef (fault_tolerance.redis_password)",
             )
-        address = str(tolerance.get("redisAddress") or "")
-        if shape(address):
+        if shape(str(tolerance.get("redisAddress") or "")):
             yield error(
                 workload.where,
                 "gcsFaultToleranceOptions.redisAddress holds a password in plain text",
@@ -141,7 +173,17 @@ def arguments(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def _without_env(args: Mapping[str, Any]) -> Any:
+_SUSPECT = re.compile(r'(?i)(token|passwd|password|secret|key|credentials?)"\s*:|--')
+
+
+def _clean(text: object) -> bool:
+    """Whether serveConfigV2 is JSON without any sign of a secret, so that its applications need no walk."""
+    if not isinstance(text, str) or not text.startswith("{"):
+        return False
+    return not any(mark in text for mark in _MARKS) and not _SUSPECT.search(text)
+
+
+def _without_env(args: Any) -> Any:
     """Application arguments without runtime_env.env_vars, which environment() judges."""
     if isinstance(args, Mapping):
         return {k: _without_env(v) for k, v in args.items() if k != "env_vars"}
@@ -150,29 +192,15 @@ def _without_env(args: Mapping[str, Any]) -> Any:
     return args
 
 
-_FLAG = re.compile(r"--(?:api-key|hf-token|password|token|redis-password)(?:=|\s+)(?!\$)\S+")
-
-
-def _plain(where: str, path: str, key: str, text: str) -> Iterator[Problem]:
-    what = shape(text) or ("a secret" if by_name(key, text) or _FLAG.search(text) else None)
-    if what is not None:
-        yield error(
-            where,
-            f"{path} holds {what} in plain text",
-            "put it into a Secret and let the container read it from its environment",
-        )
-
-
 def helm_values(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
-        for path, key, text in sorted(_strings(release.values, "")):
-            what = shape(text) or ("a secret, by its name," if by_name(key, text) else None)
-            if what is not None:
-                yield error(
-                    release.where,
-                    f"value {path} of chart {chart_name(release)} holds {what} in plain text: rendered objects and the release's record keep it, even where the config value is secret",
-                    "make a Secret and give the chart its name (most charts have existingSecret)",
-                )
+        for place, what in _found(release.values):
+            yield error(
+                release.where,
+                f"value {place} of chart {chart_name(release)} holds {what} in plain text: rendered objects and the release's record keep it, even "
+                "where the config value is secret",
+                "make a Secret and give the chart its name (most charts have existingSecret)",
+            )
 
 
 def objects(stack: Stack) -> Iterator[Problem]:
@@ -181,15 +209,9 @@ def objects(stack: Stack) -> Iterator[Problem]:
         if item.kind == "Secret":
             continue
         manifest = mapping(item.manifest)
-        given: dict[str, Any] = {"annotations": mapping(manifest.get("metadata")).get("annotations")}
-        if item.kind == "ConfigMap":
-            given["data"] = manifest.get("data")
-        for path, key, text in sorted(_strings(given, "")):
-            if key == "kubectl.kubernetes.io/last-applied-configuration":
-                continue
-            what = shape(text) or ("a secret, by its name," if by_name(key, text) else None)
-            if what is not None:
-                yield error(item.where, f"{path} holds {what} in plain text", "put it into a Secret")
+        notes = dict(mapping(mapping(manifest.get("metadata")).get("annotations")))
+        notes.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+        yield from _plain(item.where, {"annotations": notes, "data": manifest.get("data") if item.kind == "ConfigMap" else None})
 
 
 RULES: tuple[Rule, ...] = (
