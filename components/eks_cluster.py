@@ -164,7 +164,8 @@ class EksCluster(pulumi.ComponentResource):
 
     def _admins(self) -> None:
         for role_arn in sorted(self._config.admin_role_arns):
-            label = f"{self._name}-admin-{role_arn.rsplit('/', 1)[-1]}"
+            # Account and name: the same role name may be given from two accounts.
+            label = f"{self._name}-admin-{role_arn.split(':')[4]}-{role_arn.rsplit('/', 1)[-1]}"
             entry = aws.eks.AccessEntry(
                 label, cluster_name=self._cluster.name, principal_arn=role_arn, opts=self._child
             )

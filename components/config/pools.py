@@ -91,7 +91,7 @@ class AwsPool(_Pool):
     """Capacity block or ODCR the nodes come from."""
     ami: str | None = None
     """EKS amiType; derived from the instance types (NVIDIA AMI for GPUs, standard for none, ARM where the type is ARM)."""
-    ami_id: str | None = None
+    ami_id: str | None = Field(default=None, pattern=r"^ami-[0-9a-f]+$")
     """A custom AMI, built on AL2023 (`ami` is then CUSTOM); states its driver in `driver_version`."""
     ami_release: str | None = None
     """Release of the AMI (managed: 1.35.2-20261101, karpenter: v20261101); derived: the newest when nodes are made."""

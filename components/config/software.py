@@ -5,11 +5,22 @@ from __future__ import annotations
 import ipaddress
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from .base import Labels, Name, NonNegative, Positive, Strict
 
+LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
+RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$")]
+SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]+$")]
 BatchScheduler = Literal["none", "kai", "volcano", "yunikorn", "scheduler-plugins"]
+
+
+def _cidr(text: str) -> str:
+    ipaddress.ip_network(text)
+    return text
+
+
+Cidr = Annotated[str, AfterValidator(_cidr)]
 
 
 class ExistingCluster(Strict):
@@ -36,9 +47,9 @@ class Network(Strict):
     """One NAT gateway, or one in each zone."""
     interface_endpoints: bool = True
     """Private endpoints for ECR and STS in the VPC that is made (S3 always has one, which costs nothing)."""
-    vpc_id: str | None = None
+    vpc_id: str | None = Field(default=None, pattern=r"^vpc-[0-9a-f]+$")
     """An existing VPC; then private_subnet_ids and zones must be given."""
-    private_subnet_ids: tuple[str, ...] = ()
+    private_subnet_ids: tuple[SubnetId, ...] = ()
     """Existing private subnets, in at least two zones."""
 
     @model_validator(mode="after")
@@ -73,8 +84,8 @@ class AwsCluster(Strict):
 
     kind: Literal["aws"]
     """aws"""
-    region: str
-    """AWS region."""
+    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")
+    """AWS region, e.g. us-east-1."""
     name: str | None = None
     """Cluster name; derived from project and environment."""
     create: bool = True
@@ -87,11 +98,11 @@ class AwsCluster(Strict):
     """Versions of EKS add-ons set by hand; derived: EKS' default for the cluster's Kubernetes version."""
     network: Network = Network()
     """The VPC."""
-    public_endpoint_cidrs: tuple[str, ...] = ()
+    public_endpoint_cidrs: tuple[Cidr, ...] = ()
     """Who may reach the API server from outside; none: private endpoint only."""
-    admin_role_arns: tuple[str, ...] = ()
+    admin_role_arns: tuple[RoleArn, ...] = ()
     """IAM roles that get cluster-admin by access entries."""
-    log_types: tuple[str, ...] = ("api", "audit", "authenticator")
+    log_types: tuple[LogType, ...] = ("api", "audit", "authenticator")
     """Control-plane logs that are kept."""
     log_retention_days: Positive = 30
     """Days control-plane logs are kept."""

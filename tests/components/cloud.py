@@ -46,6 +46,7 @@ class MotoCloud(Mocks):
     def __init__(self, region: str) -> None:
         self.region = region
         self.calls: list[str] = []
+        self.security_group = "sg-there"  # of a cluster that is there already
         self._plain = PlainMocks()
         self._session = boto3.Session("testing", "testing", region_name=region)
         self._clients: dict[str, Any] = {}
@@ -56,7 +57,10 @@ class MotoCloud(Mocks):
         return self._clients[service]
 
     def call(self, args: MockCallArgs) -> dict[str, Any]:
-        return self._plain.call(args)
+        found = self._plain.call(args)
+        if args.token == "aws:eks/getCluster:getCluster":
+            found["vpcConfig"] = {"clusterSecurityGroupId": self.security_group}
+        return found
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         if not args.typ.startswith("aws:"):
@@ -267,7 +271,11 @@ def _queue(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
         "SqsManagedSseEnabled": str(inputs["sqsManagedSseEnabled"]).lower(),
     }
     known = {"name", "messageRetentionSeconds", "sqsManagedSseEnabled"}
-    return {"queueName": inputs["name"], "attributes": attributes, **{k: v for k, v in inputs.items() if k not in known}}
+    return {
+        "queueName": inputs["name"],
+        "attributes": attributes,
+        **{k: v for k, v in inputs.items() if k not in known},
+    }
 
 
 def _queue_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str, Any]) -> State:
@@ -307,9 +315,7 @@ ROWS: dict[str, Row] = {
     "aws:cloudwatch/logGroup:LogGroup": Row(
         "logs", "CreateLogGroup", {"name": "logGroupName", "retentionInDays": ""}, state=_log_group
     ),
-    "aws:ec2/eip:Eip": Row(
-        "ec2", "AllocateAddress", prepare=_ec2_tags("elastic-ip"), state=_id("AllocationId")
-    ),
+    "aws:ec2/eip:Eip": Row("ec2", "AllocateAddress", prepare=_ec2_tags("elastic-ip"), state=_id("AllocationId")),
     "aws:ec2/internetGateway:InternetGateway": Row(
         "ec2",
         "CreateInternetGateway",
@@ -349,9 +355,7 @@ ROWS: dict[str, Row] = {
         prepare=lambda cloud, name, inputs: _ec2_tags("security-group")(cloud, name, {"name": name, **inputs}),
         state=_id("GroupId"),
     ),
-    "aws:ec2/subnet:Subnet": Row(
-        "ec2", "CreateSubnet", prepare=_ec2_tags("subnet"), state=_id("Subnet", "SubnetId")
-    ),
+    "aws:ec2/subnet:Subnet": Row("ec2", "CreateSubnet", prepare=_ec2_tags("subnet"), state=_id("Subnet", "SubnetId")),
     "aws:ec2/vpc:Vpc": Row(
         "ec2",
         "CreateVpc",
@@ -378,9 +382,7 @@ ROWS: dict[str, Row] = {
         prepare=_node_group,
         state=_node_group_state,
     ),
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation": Row(
-        "eks", "CreatePodIdentityAssociation", emulated=False
-    ),
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": Row("eks", "CreatePodIdentityAssociation", emulated=False),
     "aws:iam/role:Role": Row(
         "iam",
         "CreateRole",
@@ -395,9 +397,7 @@ ROWS: dict[str, Row] = {
         prepare=_named("name"),
     ),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": Row("iam", "AttachRolePolicy", {"role": "roleName"}),
-    "aws:kms/key:Key": Row(
-        "kms", "CreateKey", {"enableKeyRotation": "", "deletionWindowInDays": ""}, state=_kms
-    ),
+    "aws:kms/key:Key": Row("kms", "CreateKey", {"enableKeyRotation": "", "deletionWindowInDays": ""}, state=_kms),
     "aws:s3/bucket:Bucket": Row("s3", "CreateBucket", prepare=_bucket, state=_bucket_state),
     "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": Row(
         "s3", "PutBucketLifecycleConfiguration", prepare=_inside("lifecycleConfiguration")
