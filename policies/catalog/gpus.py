@@ -99,17 +99,6 @@ def _gpu(
 # smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30: its is
 # the driver's total less what the driver keeps on the nearest sibling.
 GPUS: tuple[Gpu, ...] = (
-    _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("NVIDIA-A10G", "A10")),
-    _gpu(
-        "A30",
-        (24576, 24125),
-        (8, 0),
-        ray=None,
-        auto="A30",
-        karpenter=None,
-        mig_profiles=mig.A30,
-        aliases=("NVIDIA-A30",),
-    ),
     _gpu(
         "A100-40G",
         (40960, 40335),
@@ -131,6 +120,17 @@ GPUS: tuple[Gpu, ...] = (
         nvlink=True,
         mig_profiles=mig.A100_80,
         aliases=("A100-80", "A100-80GB", "A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB"),
+    ),
+    _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("NVIDIA-A10G", "A10")),
+    _gpu(
+        "A30",
+        (24576, 24125),
+        (8, 0),
+        ray=None,
+        auto="A30",
+        karpenter=None,
+        mig_profiles=mig.A30,
+        aliases=("NVIDIA-A30",),
     ),
     _gpu(
         "B200", (183359, 182630), (10, 0), ray="B200", auto="B200", karpenter="b200", nvlink=True, mig_profiles=mig.B200

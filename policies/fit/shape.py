@@ -82,15 +82,17 @@ def resolved_batch(model: Model, shape: EngineShape, gpu_memory_mib: int, gpu: s
 
 def model_length(model: Model, shape: EngineShape) -> int:
     """max_model_len as far as it is known before memory is: "auto" counts as the model's maximum."""
-    return shape.max_model_len if isinstance(shape.max_model_len, int) else model.max_position_embeddings
+    asked = shape.max_model_len
+    return max(1, asked) if isinstance(asked, int) else model.max_position_embeddings
 
 
 def pipeline_layers(layers: int, stages: int, partition: tuple[int, ...] = ()) -> tuple[tuple[int, int], ...]:
     """(first layer, one past the last) of each pipeline rank, by vLLM's rule (vllm/distributed/utils.py get_pp_indices).
 
-    What does not divide evenly goes to the ranks before the last, one layer each, from the back.
+    What does not divide evenly goes to the ranks before the last, one layer each, from the back. A partition that does
+    not add up is ignored here: `divisibility` reports it.
     """
-    if partition:
+    if len(partition) == stages and sum(partition) == layers:
         counts = list(partition)
     else:
         counts = [layers // stages] * stages

@@ -8,7 +8,7 @@ mapping in the environment file (`from_mapping`).
 from functools import cache
 from pathlib import Path
 
-from policies.catalog.lookup import UnknownRow, lookup
+from policies.catalog.lookup import UnknownRow, closest_names
 from policies.catalog.models.mapping import InvalidModel, from_mapping, to_mapping
 from policies.catalog.models.row import Model
 
@@ -20,8 +20,13 @@ _NOTE = "pin it with `python -m local.pin_model <id>`, or describe it inline und
 
 def get(name: str) -> Model:
     """The model whose id or alias is `name` (case does not matter); UnknownRow with close names otherwise."""
-    rows = _rows()
-    return lookup("model", name, rows[0], rows[1], _NOTE)
+    rows, spelled = _rows()
+    found = rows.get(name.casefold())
+    if found is not None:
+        return found
+    # Compare with every spelling, and answer with the id that each stands for.
+    near = dict.fromkeys(rows[close.casefold()].name for close in closest_names(name, spelled, 3))
+    raise UnknownRow("model", name, tuple(near), _NOTE)
 
 
 def names() -> tuple[str, ...]:
@@ -48,4 +53,5 @@ def _rows() -> tuple[dict[str, Model], tuple[str, ...]]:
             spelled.append(name)
         # The bare model name works as well, unless it would hide a row that is called so.
         rows.setdefault(short.casefold(), model)
+        spelled.append(short)
     return rows, tuple(spelled)

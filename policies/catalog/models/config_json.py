@@ -71,6 +71,10 @@ def from_config_json(
     row |= _shape(text, model_type)
     row |= _attention(text, model_type, row)
     row |= _experts(text, model_type, row)
+    if vision_parameters:
+        tokens = config.get("mm_tokens_per_image") or config.get("vision_soft_tokens_per_image")
+        # Qwen's towers take an image of any size, up to the encoder budget that vLLM profiles with.
+        row["image_tokens"] = tokens or (16384 if "qwen" in str(config.get("model_type", "")) else 4096)
     row["tie_word_embeddings"] = bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False)))
     quantization = quantization_config or config.get("quantization_config") or text.get("quantization_config")
     if quantization:

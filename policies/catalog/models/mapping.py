@@ -57,7 +57,7 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def _record(cls: type[Record], mapping: Any, path: str, problems: list[str]) -> Record | None:
     if not isinstance(mapping, Mapping):
-        problems.append(f"{path or 'the model'} is {mapping!r}, not a mapping")
+        problems.append(f"{path.rstrip('.') or 'the model'} is {mapping!r}, not a mapping")
         return None
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     before = len(problems)
