@@ -25,7 +25,7 @@ def main() -> None:
             spec=spec,
             manifests=planned.manifests[spec.name],
             findings=planned.plan.findings,
-            opts=pulumi.ResourceOptions(provider=kubernetes.provider, depends_on=software.ready),
+            opts=pulumi.ResourceOptions(provider=kubernetes.provider, depends_on=[*kubernetes.ready, *software.ready]),
         )
         for spec in planned.specs
     ]

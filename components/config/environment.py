@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
 from .base import Env, Json, Name, Strict
 from .pools import Pools
 from .services import Service
 from .software import Budget, Cluster, ExistingCluster, Queue, Software, VersionOverrides
+
+
+def _off(value: Any) -> Any:
+    return "off" if value is False else value  # what YAML 1.1 makes of a bare off
 
 
 class Environment(Strict):
@@ -31,5 +39,5 @@ class Environment(Strict):
     """Ceilings."""
     env: Env = {}
     """Environment of every Ray container of every service."""
-    policy: dict[str, str] = {}
+    policy: dict[str, Annotated[Literal["error", "warning", "off"], BeforeValidator(_off)]] = {}
     """Rule id -> error, warning or off, for this environment, with the reason written beside it in the file."""

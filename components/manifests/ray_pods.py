@@ -12,6 +12,7 @@ from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
 GPU = "nvidia.com/gpu"
+EFA = "vpc.amazonaws.com/efa"
 # Only where neither the pool nor the person says what a node has.
 DEFAULT_CPU = 4.0
 DEFAULT_MEMORY_GIB = 16.0
@@ -62,7 +63,8 @@ def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
     """Pod template of a worker group."""
     limits, annotations = _gpu_limits(group)
     cpu, memory = group.cpu or DEFAULT_CPU, group.memory_gib or DEFAULT_MEMORY_GIB
-    return _template(spec, spec.config.worker, role, {}, cpu, memory, limits, group.pool, annotations)
+    env = {"FI_PROVIDER": "efa"} if EFA in limits else {}
+    return _template(spec, spec.config.worker, role, env, cpu, memory, limits, group.pool, annotations)
 
 
 def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:
@@ -76,9 +78,12 @@ def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str,
 
 
 def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
-    """(container limits, pod annotations) that give the pod its GPUs, by the pool's sharing."""
+    """(container limits, pod annotations) that give the pod its GPUs, by the pool's sharing, and its network cards."""
     if group.device == "cpu":
         return {}, {}
+    if group.hosts > 1 and group.pool is not None and group.pool.efa:
+        # Without the devices NCCL falls back to TCP between the pods of a replica (aws-ofi-nccl#1063).
+        return {GPU: f"{group.gpus_per_pod}", EFA: f"{group.pool.efa_declared_interfaces or 1}"}, {}
     sharing = group.pool.sharing if group.pool else None
     count = f"{group.gpus_per_pod}"
     if group.gpu_fraction and sharing and sharing.strategy == "kai":

@@ -24,6 +24,8 @@ WHOLE_GPU: dict[str, Any] = {
         },
         "cpu": {"kind": "existing", "cpu": 7, "memory_gib": 28, "min": 1, "max": 4},
     },
+    # one replica and no Redis keep it small; both are warned about in the rules' own tests
+    "policy": {"head-fault-tolerance": "off", "probe-single-replica": "off"},
     "services": {
         "chat": {
             "pool": "l4",

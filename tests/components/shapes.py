@@ -27,6 +27,8 @@ def _env(pools: dict[str, Any], services: dict[str, Any], **more: Any) -> dict[s
         "image": "registry.example.com/llm-serve",
         "node_pools": {"cpu": _CPU, **pools},
         "services": services,
+        # one replica and no Redis keep the shapes small; both are warned about elsewhere
+        "policy": {"head-fault-tolerance": "off", "probe-single-replica": "off"},
         **more,
     }
 
@@ -121,7 +123,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         L4,
         {"chat": {"pool": "l4", "queue": "team", "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}}}}},
         software={"batch_scheduler": "volcano"},
-        queues={"team": {"gpu": {"quota": 4, "limit": 8}}},
+        queues={"team": {"gpu": {"quota": 4, "limit": 8}, "cpu": {"quota": 40, "limit": 80}, "memory_gib": {"quota": 150, "limit": 300}}},
     ),
     "cpu_engine": _env(
         {},
