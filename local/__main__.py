@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -21,6 +21,9 @@ from rich.table import Table
 from local import cache, cluster, preflight, progress, stack, tools
 from local.errors import LocalError
 from local.settings import Settings, from_environment
+
+if TYPE_CHECKING:
+    from local.ask import Answer
 
 app = typer.Typer(help="A one-node Kubernetes on this machine and the stack `local` on it.", no_args_is_help=True)
 KubeconfigOption = Annotated[Path | None, typer.Option(help="Use this cluster instead of one of our own.")]
@@ -35,8 +38,8 @@ class Run:
     """A cluster that was given; None for our own."""
     cluster: cluster.Cluster | None = None
     """Our own cluster, once it is up."""
-    result: str = ""
-    """What the last step has to tell."""
+    answer: Answer | None = None
+    """What the model said to the first request."""
 
 
 def check(run: Run) -> None:
@@ -80,12 +83,20 @@ def bring_stack_up(run: Run) -> None:
     stack.up()
 
 
+def send_one_request(run: Run) -> None:
+    """One chat request through the endpoint."""
+    from local import ask  # loads the client, which the other commands do without
+
+    run.answer = ask.ask()
+
+
 STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
     ("preflight", check),
     ("tools", get_tools),
     ("cluster", start_cluster),
     ("images", make_images),
     ("stack", bring_stack_up),
+    ("first request", send_one_request),
 )
 
 
@@ -109,6 +120,10 @@ def up(kubeconfig: KubeconfigOption = None, until: Annotated[str, typer.Option(h
         table.add_row(name, progress.clock(seconds))
     table.add_row("all", progress.clock(sum(seconds for _, seconds in times)), style="bold")
     progress.console.print(table)
+    if run.answer is not None:
+        from local import ask
+
+        ask.show(run.answer)
     tools.trim()
 
 
