@@ -44,7 +44,7 @@ def install_venv_package() -> None:
 
 def main() -> None:
     """Make or mend .venv."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this is where the minimum is told
         fail(
             f"{sys.executable} is Python {sys.version_info.major}.{sys.version_info.minor}, 3.11 or newer is needed",
             "make up PYTHON=python3.12, or any newer one",

@@ -9,6 +9,7 @@ from pathlib import Path
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, in one step."""
     part = path.with_name(path.name + ".part")
+    path.parent.mkdir(parents=True, exist_ok=True)
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as written:

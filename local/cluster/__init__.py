@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from local import cache
-from local.cluster import node, pause
+from local.cluster import node, oci
 from local.cluster.api import Api
 from local.cluster.services import PAUSE_IMAGE, Plan, Service
 from local.errors import LocalError
@@ -168,7 +168,12 @@ def _import_pause(cluster: Cluster) -> None:
     if PAUSE_IMAGE in listed.stdout.split():
         return
     archive = cluster.settings.run / "pause.tar"
-    pause.write_archive(cluster.programs.busybox, PAUSE_IMAGE, archive)
+    oci.write_archive(
+        archive,
+        name=PAUSE_IMAGE,
+        programs={"/bin/busybox": cluster.programs.busybox},
+        entrypoint=["/bin/busybox", "sleep", "2147483647"],
+    )
     subprocess.run(cluster.ctr("images", "import", str(archive)), capture_output=True, check=True)
     archive.unlink()
 

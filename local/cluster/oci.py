@@ -1,6 +1,6 @@
-"""The sandbox image: what keeps a Pod's namespaces open. A static busybox that sleeps, made on this machine.
+"""Images of a few static programs, as OCI archives, made with no builder: the sandbox image, and those of tests.
 
-Same bytes for the same busybox, so that an import into containerd changes nothing the second time.
+Same files, same bytes. Not for images with a root file system.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import io
 import json
 import platform
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def write_archive(busybox: Path, name: str, target: Path) -> None:
-    """Write an OCI image archive with busybox in it, named `name`, to the file `target`."""
-    layer = _tar({"bin/busybox": busybox.read_bytes()}, mode=0o755)
+def write_archive(target: Path, *, name: str, programs: Mapping[str, Path], entrypoint: Sequence[str]) -> None:
+    """Write an OCI image archive to `target`: one layer with `programs` (by path inside the image) in it."""
+    layer = _tar({path.lstrip("/"): program.read_bytes() for path, program in sorted(programs.items())}, mode=0o755)
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     config = _json(
         {
             "architecture": architecture,
             "os": "linux",
-            "config": {"Entrypoint": ["/bin/busybox", "sleep", "2147483647"]},
+            "config": {"Entrypoint": list(entrypoint)},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -36,7 +37,7 @@ def write_archive(busybox: Path, name: str, target: Path) -> None:
         }
     )
     described = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
-    described |= {"annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": "1"}}
+    described |= {"annotations": {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}}
     files = {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         "index.json": _json({"schemaVersion": 2, "manifests": [described]}),

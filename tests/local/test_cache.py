@@ -1,0 +1,113 @@
+"""The cache makes an entry once, whatever else runs, and never shows a half-made one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from local import cache
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "llm-serving-stack"
+
+
+def test_an_entry_is_built_once_and_then_found(folder: Path) -> None:
+    calls = []
+
+    def build(target: Path) -> None:
+        calls.append(target)
+        (target / "file").write_text("made")
+
+    first = cache.ensure("thing", "v1", build, recipe="abc")
+    second = cache.ensure("thing", "v1", build, recipe="abc")
+    assert first == second == folder / "entries" / "thing-v1-abc"
+    assert (first / "file").read_text() == "made"
+    assert len(calls) == 1
+    assert cache.find("thing", "v1", "abc") == first
+
+
+def test_another_version_or_recipe_is_another_entry() -> None:
+    entries = {cache.ensure("thing", version, lambda _: None, recipe=recipe) for version in "12" for recipe in "ab"}
+    assert len(entries) == 4
+
+
+def test_a_build_that_fails_leaves_no_entry(folder: Path) -> None:
+    def fail(target: Path) -> None:
+        (target / "half").write_text("")
+        raise RuntimeError("no network")
+
+    with pytest.raises(RuntimeError, match="no network"):
+        cache.ensure("thing", "v1", fail)
+    assert cache.find("thing", "v1") is None
+    assert list((folder / "entries").iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_thrown_away(folder: Path) -> None:
+    program = (
+        "import time; from pathlib import Path; from local import cache\n"
+        "def build(target): (target / 'half').write_text(''); print('building', flush=True); time.sleep(60)\n"
+        "cache.ensure('thing', 'v1', build)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "building\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (folder / "entries" / "thing-v1.part" / "half").exists()
+    assert cache.find("thing", "v1") is None
+
+    entry = cache.ensure("thing", "v1", lambda target: (target / "whole").touch())
+    assert [path.name for path in entry.iterdir()] == ["whole"]
+
+
+def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
+    log = tmp_path / "builds"
+    program = (
+        "import os, time; from local import cache\n"
+        f"def build(target): open({str(log)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(0.7)\n"
+        "print(cache.ensure('thing', 'v1', build))"
+    )
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    outputs = [run.communicate(timeout=60) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert len({out for out, _ in outputs}) == 1
+    assert len(log.read_text().split()) == 1
+    assert "waiting for another run that holds 'thing-v1'" in "".join(err for _, err in outputs)
+
+
+def test_a_lock_is_free_again_when_its_holder_is_killed() -> None:
+    program = "import time; from local import cache\nwith cache.lock('x'): print('held', flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    begun = time.monotonic()
+    with cache.lock("x"):
+        assert time.monotonic() - begun < 5
+
+
+def test_a_relative_xdg_folder_is_ignored_as_the_specification_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "some/where")
+    assert cache.root() == Path.home() / ".cache" / "llm-serving-stack"
+
+
+def test_recipe_hashes_keep_their_parts_apart() -> None:
+    assert cache.recipe_hash("ab", "c") != cache.recipe_hash("a", "bc")
+    assert cache.recipe_hash("ab", "c") == cache.recipe_hash("ab", b"c")
