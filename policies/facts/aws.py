@@ -1,0 +1,97 @@
+"""AWS resources by Pulumi's properties: what they are, what refers to what, versions and zones.
+
+Not for: pools of nodes (node_groups.py), Karpenter's objects (karpenter.py), or judging: rules read AwsResource as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from .records import AwsResource, Values
+from .wire import Resource
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+AUTO_SCALING_GROUP = "aws:autoscaling/group:Group"
+CLUSTER = "aws:eks/cluster:Cluster"
+SUBNET = "aws:ec2/subnet:Subnet"
+JUDGED: Mapping[str, tuple[str, ...]] = {
+    NODE_GROUP: ("instanceTypes", "amiType", "capacityType", "scalingConfig", "diskSize", "labels", "taints"),
+    LAUNCH_TEMPLATE: (
+        "instanceType",
+        "imageId",
+        "blockDeviceMappings",
+        "metadataOptions",
+        "instanceMarketOptions",
+        "capacityReservationSpecification",
+    ),
+    AUTO_SCALING_GROUP: ("minSize", "maxSize", "mixedInstancesPolicy"),
+    CLUSTER: ("version", "vpcConfig.endpointPublicAccess", "vpcConfig.publicAccessCidrs"),
+    "aws:ec2/securityGroup:SecurityGroup": ("ingress", "egress"),
+    "aws:ec2/securityGroupRule:SecurityGroupRule": ("type", "cidrBlocks", "protocol", "fromPort", "toPort"),
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": (
+        "cidrIpv4",
+        "cidrIpv6",
+        "ipProtocol",
+        "fromPort",
+        "toPort",
+    ),
+}
+"""Properties that the rules read, by type; what is unknown among them is worth telling."""
+
+
+class Found:
+    """All resources of a stack, to find the one that another refers to: by dependency, or by id or name."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._by_urn: dict[str, Resource] = {}
+        self._by_type: dict[str, list[Resource]] = {}
+        for each in resources:
+            if each.urn:
+                self._by_urn[each.urn] = each
+            self._by_type.setdefault(each.type, []).append(each)
+
+    def of_type(self, type_: str) -> Sequence[Resource]:
+        return self._by_type.get(type_, ())
+
+    def sources(self, of: Resource, prop: str, type_: str) -> list[Resource]:
+        """Resources of a type that the property's value comes from."""
+        urns = of.sources.get(prop, ())
+        return [each for urn in urns if (each := self._by_urn.get(urn)) is not None and each.type == type_]
+
+    def launch_template(self, of: Resource, prop: str, reference: Values) -> Resource | None:
+        """The template that a group refers to; None when it is not of this stack."""
+        by_dependency = self.sources(of, prop, LAUNCH_TEMPLATE)
+        if len(by_dependency) == 1:
+            return by_dependency[0]
+        for each in self.of_type(LAUNCH_TEMPLATE):
+            for ours, theirs in (
+                ("id", "id"),
+                ("id", "launchTemplateId"),
+                ("name", "name"),
+                ("name", "launchTemplateName"),
+            ):
+                if each.props.get(ours) and each.props[ours] == reference.get(theirs):
+                    return each
+        return None
+
+
+def anything(resource: Resource) -> AwsResource:
+    """Any resource, as declared."""
+    kind = resource.type.rsplit(":", 1)[-1]
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind).lower()
+    return AwsResource(type=resource.type, name=resource.name, where=f"{words} '{resource.name}'", props=resource.props)
+
+
+def kubernetes_version(resources: Iterable[Resource]) -> str | None:
+    """Version of the one EKS cluster of the stack, where stated."""
+    given = {str(r.props["version"]) for r in resources if r.type == CLUSTER and r.props.get("version")}
+    return given.pop() if len(given) == 1 else None
+
+
+def private_zones(resources: Iterable[Resource]) -> tuple[str, ...]:
+    """Zones of the stack's subnets that give no public addresses; () unless all their zones are known."""
+    subnets = [r for r in resources if r.type == SUBNET and r.props.get("mapPublicIpOnLaunch") is not True]
+    zones = [str(r.props.get("availabilityZone") or "") for r in subnets]
+    return tuple(sorted(set(zones))) if zones and all(zones) else ()

@@ -1,0 +1,90 @@
+"""How GPUs of a pool are shared, read off the device plugin's configuration: GPU Operator, its own chart, a ConfigMap.
+
+For pools that others declared: there sharing is not said of the pool but of the plugin, and a node label picks the entry.
+Not for: judging a configuration (policies/rules/device_plugin.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from .quantities import items, mapping, whole
+from .records import NodePool, Object, Release, Sharing, Values
+
+CONFIG_LABEL, MIG_LABEL = "nvidia.com/device-plugin.config", "nvidia.com/mig.config"
+_PLUGINS = ("gpu-operator", "nvidia-device-plugin")
+
+
+def apply(pools: Iterable[NodePool], releases: Sequence[Release], objects: Iterable[Object]) -> tuple[NodePool, ...]:
+    """The pools with the sharing that the stack's device plugins give their nodes; a pool that states its own keeps it."""
+    plugin = next((r for r in releases if _chart(r) in _PLUGINS), None)
+    if plugin is None:
+        return tuple(pools)
+    entries, default = _entries(plugin, objects)
+    strategy = mapping(plugin.values.get("mig")).get("strategy") or plugin.values.get("migStrategy")
+    return tuple(_shared(pool, entries, default, str(strategy or "single")) for pool in pools)
+
+
+def _chart(release: Release) -> str:
+    return release.chart.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _shared(pool: NodePool, entries: Mapping[str, Values], default: str | None, strategy: str) -> NodePool:
+    if pool.sharing.strategy != "none" or not pool.gpus_per_node:
+        return pool
+    entry = entries.get(str(pool.labels.get(CONFIG_LABEL) or default or ""), {})
+    profile = str(pool.labels.get(MIG_LABEL) or "")
+    if profile and profile != "all-disabled":
+        kind = str(mapping(entry.get("flags")).get("migStrategy") or strategy)
+        found = Sharing(strategy="mig", mig_strategy=kind, mig_profile=profile.removeprefix("all-"))
+        return replace(pool, sharing=found)
+    sharing = mapping(entry.get("sharing"))
+    for key, name in (("mps", "mps"), ("timeSlicing", "time_slicing")):  # with both, mps wins
+        chosen = mapping(sharing.get(key))
+        for resource in map(mapping, items(chosen.get("resources"))):
+            if resource.get("name") == "nvidia.com/gpu":
+                found = Sharing(
+                    strategy=name,
+                    replicas=whole(resource.get("replicas")),
+                    rename_by_default=chosen.get("renameByDefault") is True,
+                    fail_requests_greater_than_one=name == "mps" or chosen.get("failRequestsGreaterThanOne") is True,
+                )
+                return replace(pool, sharing=found)
+    return pool
+
+
+def _entries(plugin: Release, objects: Iterable[Object]) -> tuple[dict[str, Values], str | None]:
+    """(entries by name, the default's name) of GPU Operator's devicePlugin.config or the plugin chart's own config."""
+    operator = _chart(plugin) == "gpu-operator"
+    config = mapping(
+        mapping(plugin.values.get("devicePlugin")).get("config") if operator else plugin.values.get("config")
+    )
+    data = mapping(config.get("data") if operator else config.get("map"))
+    if not data and config.get("name"):
+        data = next(
+            (
+                mapping(each.manifest.get("data"))
+                for each in objects
+                if each.kind == "ConfigMap" and each.name == config["name"]
+            ),
+            {},
+        )
+    entries = {str(name): _parsed(text) for name, text in data.items()}
+    default = config.get("default")
+    if default is None and not operator:
+        # The chart's configManager falls back on the entry called default, then on the only one; the operator's does not.
+        default = "default" if "default" in entries else next(iter(entries), None) if len(entries) == 1 else None
+    return entries, str(default) if default else None
+
+
+def _parsed(text: Any) -> Values:
+    if not isinstance(text, str):
+        return mapping(text)
+    try:
+        return mapping(yaml.safe_load(text))
+    except yaml.YAMLError:
+        return {}

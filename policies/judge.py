@@ -1,0 +1,149 @@
+"""`python -m policies.judge FILE...`: the rules over plain Kubernetes YAML, for teams without Pulumi.
+
+Reads rendered manifests (files, folders, - for standard input). Not for: templates, which must be rendered first.
+Exit code 1 when there is an error, 2 when a file cannot be read, else 0.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from policies import stated
+from policies.facts import Stack
+from policies.facts.stack import EMPTY, reading
+from policies.facts.wire import Resource, manifests
+from policies.finding import Finding
+from policies.rules import check
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    table = "table"
+    json = "json"
+
+
+class Unreadable(Exception):
+    """A file that holds no manifests. The message says where and what to do."""
+
+
+def main(
+    files: Annotated[list[Path], typer.Argument(help="Manifests: files, folders, or - for standard input.")],
+    environment: Annotated[
+        Path | None, typer.Option(help="YAML file of what the manifests do not say: versions, pools, queues, budget.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="RULE=error, RULE=warning or RULE=off; may be repeated.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="table for people, json for machines.")] = Format.table,
+) -> None:
+    """Judge Kubernetes manifests of Ray Serve and vLLM."""
+    try:
+        known = _known(environment)
+        resources = [each for path in files for each in read(path)]
+        levels = _levels(policy or [])
+    except (Unreadable, stated.StatedError) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(2) from None
+    facts = reading(resources, known)
+    found = [(finding, facts.origin(finding.place)) for finding in check(facts.stack, levels)]
+    if format is Format.json:
+        print(json.dumps({"findings": [_plain(*each) for each in found]}, indent=2))
+    else:
+        _show(found, len(resources))
+    if any(finding.severity == "error" for finding, _ in found):
+        raise typer.Exit(1)
+
+
+def read(path: Path) -> list[Resource]:
+    """Resources of a file, of every manifest in a folder, or of standard input. Raises Unreadable."""
+    if str(path) == "-":
+        return manifests(_documents(sys.stdin.read(), "standard input"), "standard input")
+    if path.is_dir():
+        return [each for file in sorted(path.rglob("*")) if file.suffix in _SUFFIXES for each in read(file)]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{path}: cannot be read ({error}); give rendered Kubernetes manifests") from None
+    return manifests(_documents(text, str(path)), str(path))
+
+
+def _documents(text: str, name: str) -> Iterator[Any]:
+    try:
+        yield from yaml.load_all(text, Loader=_LOADER)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        mend = "render the template first (helm template, kustomize build)" if "{{" in text else "correct the file"
+        raise Unreadable(f"{place}: not YAML: {getattr(error, 'problem', error)}; {mend}") from None
+
+
+def _known(path: Path | None) -> Stack:
+    if path is None:
+        return EMPTY
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    except (OSError, yaml.YAMLError) as error:
+        raise Unreadable(f"{path}: cannot be read ({error}); give a YAML file of facts") from None
+    if not isinstance(values, Mapping):
+        raise Unreadable(f"{path}: holds {type(values).__name__}, not a mapping of facts")
+    return stated.parse(values)
+
+
+def _levels(given: list[str]) -> dict[str, str]:
+    levels = {}
+    for each in given:
+        rule, equals, level = each.partition("=")
+        if not equals:
+            raise Unreadable(f"--policy {each}: no '='; write RULE=error, RULE=warning or RULE=off")
+        levels[rule] = level
+    return levels
+
+
+def _plain(finding: Finding, origin: str) -> dict[str, str]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "place": finding.place,
+        "message": finding.message,
+        "mend": finding.mend,
+        "file": origin,
+    }
+
+
+def _show(found: list[tuple[Finding, str]], count: int) -> None:
+    console = Console()
+    errors = sum(finding.severity == "error" for finding, _ in found)
+    if found:
+        table = Table(show_header=False, show_lines=True)
+        for finding, origin in found:
+            style = "red" if finding.severity == "error" else "yellow"
+            # Text throughout: brackets of a message are no markup.
+            what = Text.assemble(
+                (finding.place, "bold"),
+                (f"  {origin}\n" if origin else "\n", "dim"),
+                f"{finding.message}\n",
+                (f"{finding.mend}\n", "green"),
+                (finding.rule, "dim"),
+            )
+            table.add_row(Text(finding.severity, style), what)
+        console.print(table)
+    console.print(f"{count} objects judged: {errors} errors, {len(found) - errors} warnings", highlight=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

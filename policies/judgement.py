@@ -1,0 +1,95 @@
+"""Resources judged: what the rules find for certain, what hangs on a value that is not known yet, and where each belongs.
+
+A value that a preview cannot know must neither silence a rule nor make it cry. So the rules run with such values left out, and
+again with stand-ins; a finding is certain when it is there each time. Not for: enforcement (server.py), or rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from policies.facts import Stack
+from policies.facts.stack import EMPTY, Reading, reading
+from policies.facts.wire import GUESSES, Resource
+from policies.finding import Finding, Rule
+from policies.rules import RULES, check
+
+NOT_JUDGED = "not-judged"
+_MOST_PATHS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A finding and the URN of the resource it is about; "" for one about several, or about none."""
+
+    finding: Finding
+    urn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """findings: certain ones, errors first. open: one for each resource of which something could not be judged."""
+
+    findings: tuple[Placed, ...]
+    open: tuple[Placed, ...]
+
+
+def judge(resources: Iterable[Resource], known: Stack = EMPTY, rules: Sequence[Rule] = RULES) -> Judged:
+    """Run the rules over the resources and what else is known."""
+    given = tuple(resources)
+    first = reading(given, known)
+    found = check(first.stack, None, rules)
+    if not any(each.unknown for each in given):
+        return Judged(tuple(Placed(f, first.origin(f.place)) for f in found), ())
+    runs = [_by_key(found)]
+    for guess in GUESSES:
+        runs.append(_by_key(_checked(reading(given, known, guess).stack, rules)))
+    sure = set.intersection(*(set(run) for run in runs))
+    unsure = {key: finding for run in runs for key, finding in run.items() if key not in sure}
+    certain = [Placed(f, first.origin(f.place)) for f in found if _key(f) in sure]
+    return Judged(tuple(certain), tuple(_open(first, unsure.values())))
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.place, finding.severity
+
+
+def _by_key(findings: Iterable[Finding]) -> dict[tuple[str, str, str], Finding]:
+    return {_key(finding): finding for finding in findings}
+
+
+def _checked(stack: Stack, rules: Sequence[Rule]) -> list[Finding]:
+    """All findings, of rules one by one: one that trips over a stand-in has found nothing."""
+    found: list[Finding] = []
+    for rule in rules:
+        try:
+            found.extend(check(stack, None, (rule,)))
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+            continue
+    return found
+
+
+def _open(first: Reading, unsure: Iterable[Finding]) -> Iterable[Placed]:
+    """What is not known, resource by resource, with the rules that wait for it."""
+    waiting: dict[str, list[Finding]] = {}
+    for finding in unsure:
+        waiting.setdefault(first.origin(finding.place), []).append(finding)
+    for each in first.not_known:
+        yield Placed(_not_judged(each.where, each.paths, waiting.pop(each.urn, ())), each.urn)
+    for urn, findings in sorted(waiting.items()):
+        yield Placed(_not_judged(findings[0].place, ("values of other resources",), findings), urn)
+
+
+def _not_judged(where: str, paths: Sequence[str], waiting: Sequence[Finding]) -> Finding:
+    names = ", ".join(paths[:_MOST_PATHS])
+    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+    rules = sorted({finding.rule for finding in waiting})
+    waits = f", so {', '.join(rules)} cannot be judged yet" if rules else ""
+    return Finding(
+        place=where,
+        severity="warning",
+        rule=NOT_JUDGED,
+        message=f"{names}{more} cannot be known in this preview{waits}; all else has been judged",
+        mend="the update judges it before it makes the resource; to have it judged now, take it from the config, not from an output",
+    )
