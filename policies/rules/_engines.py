@@ -18,6 +18,7 @@ from policies.facts import Engine, NodePool, PodGroup, SecretRef, Stack, Workloa
 from policies.facts.quantities import real, whole
 from policies.fit import engine as fit_engine
 from policies.fit.engine import Device
+from policies.fit.shape import EngineShape
 
 from ._places import engine_groups, fraction, places, ray_gpus
 
@@ -38,6 +39,7 @@ class Seat:
     row: Model | None
     device: Device | None
     gpu: Gpu | None
+    shape: EngineShape
 
     @property
     def ray(self) -> bool:
@@ -92,7 +94,8 @@ def _seats(stack: Stack) -> Iterator[Seat]:
             pools = tuple(homes.values())
             only = pools[0] if len(pools) == 1 else None
             device = fit_engine.device_of(only, groups[0] if groups else None) if engine.device == "gpu" else None
-            yield Seat(workload, engine, groups, pools, _row(engine, stack, rows), device, _gpu(only, kinds))
+            shape = fit_engine.shape_of(engine, stack.models)
+            yield Seat(workload, engine, groups, pools, _row(engine, stack, rows), device, _gpu(only, kinds), shape)
 
 
 def _row(engine: Engine, stack: Stack, rows: dict[str, Model | None]) -> Model | None:
@@ -127,10 +130,10 @@ def utilization(engine: Engine) -> float:
 
 
 def utilization_text(engine: Engine) -> str:
-    """For messages: "gpu_memory_utilization 0.9", or that the default counts."""
+    """For messages: "gpu_memory_utilization is 0.9", or that the default counts."""
     if real(engine.engine_args.get("gpu_memory_utilization")) is None:
-        return f"gpu_memory_utilization is not set, so {DEFAULT_UTILIZATION:g}"
-    return f"gpu_memory_utilization {utilization(engine):g}"
+        return f"gpu_memory_utilization is not set and {DEFAULT_UTILIZATION:g} by default"
+    return f"gpu_memory_utilization is {utilization(engine):g}"
 
 
 def ray_share(seat: Seat) -> float | None:

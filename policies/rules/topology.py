@@ -239,7 +239,7 @@ def custom_resources(stack: Stack) -> Iterator[Problem]:
         for key in sorted(wanted):
             if key in _OWN or key.startswith(("accelerator_type:", "node:")):
                 continue
-            if not any(key in _resources(group) for group in seat.groups):
+            if not any(key in ray_resources(group) for group in seat.groups):
                 yield error(
                     seat.engine.where,
                     f"its bundles ask for the resource '{key}' and no worker group declares it",
@@ -247,7 +247,7 @@ def custom_resources(stack: Stack) -> Iterator[Problem]:
                 )
 
 
-def _resources(group: PodGroup) -> Mapping[str, Any]:
+def ray_resources(group: PodGroup) -> Mapping[str, Any]:
     """Custom resources of a group: `resources`, or rayStartParams resources, which is JSON in quotes of its own."""
     text = str(group.ray_start_params.get("resources", "")).strip().strip("'\"").replace('\\"', '"')
     try:

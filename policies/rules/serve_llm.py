@@ -1,0 +1,172 @@
+"""The rest of an LLMConfig and of a Serve application: keys and options that Ray refuses or ignores.
+
+Not for: engine arguments (engine_args.py) or bundles (engine_share.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.catalog.lookup import closest_names
+from policies.catalog.ray_releases import (
+    BUNDLE_PER_WORKER_SINCE,
+    DEPLOYMENT_OPTIONS,
+    LLM_CONFIG_FIELDS,
+    PLACEMENT_GROUP_CONFIG_SINCE,
+)
+from policies.facts import Stack
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, error
+
+from ._engines import RAY_KINDS, ray_version, seats
+from ._values import before, version
+
+_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_GONE = {
+    "resources_per_bundle": "use placement_group_config: {bundle_per_worker: {...}}",
+    "use_cpu": "use accelerator_config: {kind: cpu}",
+}
+_READ_FROM = (2, 60)  # fields and options were read in this version; older ones are judged leniently
+
+
+def placement(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        config, where, ray = seat.engine.placement_group_config, seat.engine.where, ray_version(stack, seat.workload)
+        if not seat.ray:
+            continue
+        if config is not None:
+            keys = [key for key in ("bundles", "bundle_per_worker") if config.get(key) is not None]
+            if len(keys) == 2:
+                yield error(
+                    where,
+                    "placement_group_config has bundles and bundle_per_worker: Ray takes one of them",
+                    "leave bundles out",
+                )
+            elif not keys:
+                yield error(
+                    where,
+                    "placement_group_config has neither bundles nor bundle_per_worker: Ray refuses it",
+                    "give bundle_per_worker: {GPU: 1, CPU: 1}, or leave placement_group_config out",
+                )
+            strategy = config.get("strategy")
+            if strategy is not None and strategy not in _STRATEGIES:
+                yield error(where, f"placement strategy is {strategy!r}; allowed: {', '.join(_STRATEGIES)}", "use PACK")
+            for key in sorted(set(map(str, config)) - {"bundles", "bundle_per_worker", "strategy"}):
+                yield error(
+                    where, f"placement_group_config has no '{key}'", "allowed: bundle_per_worker, bundles, strategy"
+                )
+            if before(ray, PLACEMENT_GROUP_CONFIG_SINCE):
+                yield error(
+                    where,
+                    f"placement_group_config came with Ray {PLACEMENT_GROUP_CONFIG_SINCE} and this is Ray {ray}",
+                    f"use Ray {PLACEMENT_GROUP_CONFIG_SINCE} or newer",
+                )
+            elif "bundle_per_worker" in keys and before(ray, BUNDLE_PER_WORKER_SINCE):
+                yield error(
+                    where,
+                    f"bundle_per_worker came with Ray {BUNDLE_PER_WORKER_SINCE} and this is Ray {ray}",
+                    f"write bundles, or use Ray {BUNDLE_PER_WORKER_SINCE} or newer",
+                )
+        for key in ("placement_group_bundles", "placement_group_strategy"):
+            if key in seat.engine.deployment_config:
+                yield error(
+                    where,
+                    f"deployment_config has {key}: Ray Serve LLM sets it and refuses another",
+                    "use placement (placement_group_config)",
+                )
+
+
+def fields(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        engine = seat.engine
+        if not seat.ray:
+            continue
+        current = (version(ray_version(stack, seat.workload)) or _READ_FROM) >= _READ_FROM
+        for key in sorted(map(str, engine.llm_config)):
+            if key in _GONE and current:
+                yield error(engine.where, f"LLMConfig has no {key} any more: Ray refuses it", _GONE[key])
+            elif key not in LLM_CONFIG_FIELDS and key not in _GONE and current:
+                near = closest_names(key, LLM_CONFIG_FIELDS, 1)
+                hint = f"did you mean '{near[0]}'? " if near else ""
+                yield error(
+                    engine.where,
+                    f"LLMConfig has no '{key}': Ray refuses it",
+                    f"{hint}allowed: {', '.join(LLM_CONFIG_FIELDS)}",
+                )
+        known = (
+            *DEPLOYMENT_OPTIONS,
+            "placement_group_bundles",
+            "placement_group_strategy",
+            "placement_group_bundle_label_selector",
+        )
+        for key in sorted(map(str, engine.deployment_config)):
+            if key not in known and current:
+                near = closest_names(key, DEPLOYMENT_OPTIONS, 1)
+                hint = f"did you mean '{near[0]}'? " if near else ""
+                yield error(
+                    engine.where,
+                    f"deployment_config has no option '{key}': building the application fails",
+                    f"{hint}allowed: {', '.join(DEPLOYMENT_OPTIONS)}",
+                )
+        if "num_router_replicas" in engine.experimental:
+            yield error(
+                engine.where,
+                "experimental_configs.num_router_replicas was renamed and Ray refuses the old name",
+                "write num_ingress_replicas",
+            )
+        if engine.max_replicas_per_node is not None and current:
+            yield error(
+                engine.where,
+                f"max_replicas_per_node {engine.max_replicas_per_node} and a placement group: Serve refuses the two together, and every LLM deployment has one",
+                "leave max_replicas_per_node out; the size of the pods limits replicas on a node",
+            )
+
+
+def applications(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        if workload.kind not in RAY_KINDS:
+            continue
+        for app in workload.apps:
+            where = f"{workload.where}: application '{app.name}'"
+            configs = app.args.get("llm_configs")
+            if configs is None:
+                continue
+            entries = [mapping(entry) for entry in items(configs)]
+            if not entries:
+                yield error(where, "llm_configs is empty: Ray refuses it", "give at least one model")
+            seen: set[str] = set()
+            for entry in entries:
+                model_id = str(mapping(entry.get("model_loading_config")).get("model_id", ""))
+                if model_id and model_id in seen:
+                    yield error(
+                        where, f"two models have the model_id '{model_id}': Ray refuses them", "give each its own name"
+                    )
+                seen.add(model_id)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="serve-llm-placement",
+        title="placement_group_config has the shape Ray takes",
+        why="Ray reads it when the replica's engine config is made: bundles or bundle_per_worker, one of four strategies, and nothing of it in deployment_config.",
+        check=placement,
+        sources=("ray 2.60.0: llm/_internal/common/placement.py, core/server/llm_server.py",),
+    ),
+    Rule(
+        id="serve-llm-fields",
+        title="LLMConfig and deployment options exist",
+        why=(
+            "The Serve schema does not look inside args, so a misspelt field passes kubectl and KubeRay and fails when the application is built on the cluster. LLMConfig "
+            "takes no unknown fields; deployment options come from a fixed list."
+        ),
+        check=fields,
+        sources=("ray 2.60.0: core/configs/llm_config.py, serve/_private/config.py",),
+    ),
+    Rule(
+        id="serve-llm-applications",
+        title="An application has models with names of their own",
+        why="Ray's builder refuses an empty list and two models of one name.",
+        check=applications,
+        sources=("ray 2.60.0: core/ingress/builder.py LLMServingArgs",),
+    ),
+)

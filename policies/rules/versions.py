@@ -1,0 +1,237 @@
+"""Versions that go together inside the images: Ray and vLLM, head and workers, Python, the model's architecture.
+
+Not for: cluster software (software.py), or CUDA against the nodes' driver (drivers.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from policies.catalog.architectures import FIRST_VLLM
+from policies.catalog.ray_releases import BY_MINOR, DATA_PARALLEL_SINCE, SERVE_LLM_SINCE, RayRelease
+from policies.facts import PodGroup, Stack, Workload
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import RAY_KINDS, ray_version, seats, vllm_version
+from ._values import before, version
+
+# rayproject/ray-llm:2.56.0-py312-cu130, rayproject/ray:2.60.0.abc-py311-gpu, llm-serve:ray2.60.0-vllm0.29.0-py311-...
+_RAY_TAG = re.compile(r"(?:^|[-_.])ray[-_v]?(\d+\.\d+\.\d+)|^v?(\d+\.\d+\.\d+)")
+_PYTHON_TAG = re.compile(r"(?:^|[-_.])py(\d)(\d{1,2})(?=$|[-_.])")
+_CUDA_TAG = re.compile(r"(?:^|[-_.])cu(?:da)?(\d{2})(\d)(?=$|[-_.])")
+_VLLM_TAG = re.compile(r"(?:^|[-_.])vllm[-_v]?(\d+\.\d+\.\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What the tag of an image says of its content; None where it says nothing."""
+
+    ray: str | None
+    python: str | None
+    cuda: str | None
+    vllm: str | None
+
+
+def image_of(reference: str) -> Image:
+    """Read a tag. A bare version counts as Ray's only for images that are called ray or ray-llm."""
+    name, _, tag = reference.split("@")[0].rpartition(":")
+    if not name or "/" in tag:
+        return Image(None, None, None, None)
+    repository = name.rsplit("/", 1)[-1]
+    ray = _RAY_TAG.search(tag)
+    bare = ray is not None and ray.group(1) is None
+    python, cuda, vllm = _PYTHON_TAG.search(tag), _CUDA_TAG.search(tag), _VLLM_TAG.search(tag)
+    named = repository in ("ray", "ray-llm", "ray-ml") if bare else True
+    return Image(
+        ray=(ray.group(1) or ray.group(2)) if ray and named else None,
+        python=f"{python.group(1)}.{python.group(2)}" if python else None,
+        cuda=f"{cuda.group(1)}.{cuda.group(2)}" if cuda else None,
+        vllm=vllm.group(1) if vllm else None,
+    )
+
+
+def _pods(workload: Workload) -> list[PodGroup]:
+    return [*([workload.head] if workload.head else []), *workload.groups]
+
+
+def _minor(text: str | None) -> str | None:
+    numbers = version(text)
+    return f"{numbers[0]}.{numbers[1]}" if numbers and len(numbers) >= 2 else None
+
+
+def images(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        if workload.kind not in RAY_KINDS or workload.head is None:
+            continue
+        head = workload.head
+        known = image_of(head.image)
+        for group in workload.groups:
+            if group.image == head.image or not group.image or not head.image:
+                continue
+            mine = image_of(group.image)
+            for what, ours, theirs in (("Ray", mine.ray, known.ray), ("Python", mine.python, known.python)):
+                if ours and theirs and ours != theirs:
+                    yield error(
+                        group.where,
+                        f"its image has {what} {ours} and the head's {theirs}: a worker joins only a head of the same {what}",
+                        "use one image for head and workers",
+                    )
+                    break
+            else:
+                yield warning(
+                    group.where,
+                    f"its image {group.image} is not the head's {head.image}: Ray and Python must be the same in both",
+                    "use one image for head and workers, or make sure of it",
+                )
+        for pod in _pods(workload):
+            found = image_of(pod.image).ray
+            if found and workload.ray_version and version(found) != version(workload.ray_version):
+                yield error(
+                    pod.where,
+                    f"rayVersion is {workload.ray_version} and its image has Ray {found}: KubeRay chooses probes, commands and autoscaler by rayVersion",
+                    f"set ray_version: {found}, or use an image of Ray {workload.ray_version}",
+                )
+
+
+def ray_vllm(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        serves = [engine for engine in workload.engines if workload.kind in RAY_KINDS]
+        ray, vllm = ray_version(stack, workload), vllm_version(stack, workload)
+        found = next((image_of(pod.image).vllm for pod in _pods(workload) if image_of(pod.image).vllm), None)
+        vllm = found or vllm
+        row = BY_MINOR.get(_minor(ray) or "")
+        if not serves or row is None or vllm is None:
+            continue
+        yield from _pair(workload.where, ray or "", vllm, row)
+
+
+def _pair(where: str, ray: str, vllm: str, row: RayRelease) -> Iterator[Problem]:
+    mend = f"use vLLM {row.vllm_first}, which ray[llm] of {row.minor} asks for, or another Ray: {_ray_for(vllm)}"
+    if before(vllm, row.vllm_first) and _minor(vllm) != _minor(row.vllm_first):
+        yield error(
+            where,
+            f"Ray {ray} needs vLLM {row.vllm_first} or newer and this is {vllm}: ray.serve.llm imports modules it does not have",
+            mend,
+        )
+    elif _after(vllm, row.vllm_last) and not row.open_ended:
+        yield error(
+            where,
+            f"Ray {ray} imports modules that vLLM has up to {row.vllm_last} and this is {vllm}: ray.serve.llm cannot be imported",
+            mend,
+        )
+    elif _after(vllm, row.vllm_last):
+        yield warning(
+            where,
+            f"Ray {ray} was compared with vLLM up to {row.vllm_last} and this is {vllm}",
+            f"use vLLM {row.vllm_first}, or try it first",
+        )
+    elif row.pinned and _minor(vllm) != _minor(row.vllm_first):
+        yield warning(
+            where,
+            f"ray[llm] {row.minor} pins vLLM {row.vllm_first} and this is {vllm}",
+            f"use vLLM {row.vllm_first}, or try it first",
+        )
+
+
+def _after(vllm: str, last: str) -> bool:
+    """Whether vLLM is newer than `last`, which is a minor (all its patches count) or one patch."""
+    numbers, bound = version(vllm), version(last)
+    return numbers is not None and bound is not None and numbers[: len(bound)] > bound
+
+
+def _ray_for(vllm: str) -> str:
+    fitting = [
+        r.minor
+        for r in BY_MINOR.values()
+        if not before(vllm, r.vllm_first) and not (_after(vllm, r.vllm_last) and not r.open_ended)
+    ]
+    return f"Ray {fitting[-1]} goes with vLLM {vllm}" if fitting else f"none that was compared goes with vLLM {vllm}"
+
+
+def serve_llm(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        if workload.kind not in RAY_KINDS:
+            continue
+        ray = ray_version(stack, workload)
+        for app in workload.apps:
+            builds = app.import_path.startswith("ray.serve.llm") or any(
+                app.args.get(key) for key in ("llm_configs", "llm_config", "prefill_config", "decode_config")
+            )
+            if builds and before(ray, SERVE_LLM_SINCE):
+                yield error(
+                    f"{workload.where}: application '{app.name}'",
+                    f"it needs ray.serve.llm, which came with Ray {SERVE_LLM_SINCE}, and this is Ray {ray}",
+                    f"use Ray {SERVE_LLM_SINCE} or newer",
+                )
+            elif app.args.get("llm_config") and before(ray, DATA_PARALLEL_SINCE):
+                yield error(
+                    f"{workload.where}: application '{app.name}'",
+                    f"data parallel needs build_dp_openai_app, which came with Ray {DATA_PARALLEL_SINCE}, and this is Ray {ray}",
+                    f"use Ray {DATA_PARALLEL_SINCE} or newer, or replicas without data parallel",
+                )
+        bad = next((pod for pod in _pods(workload) if "ray-llm:2.44.1" in pod.image), None)
+        if bad is not None:
+            yield warning(
+                bad.where,
+                "image ray-llm:2.44.1 was reported to fail with 'vLLM is not installed'",
+                "use a newer ray-llm image",
+            )
+
+
+def architecture(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        row, vllm = seat.row, vllm_version(stack, seat.workload)
+        first = FIRST_VLLM.get(row.architecture) if row is not None else None
+        if row is None or first is None or not before(vllm, first):
+            continue
+        ray = ray_version(stack, seat.workload)
+        newer = f" (with Ray {_newest_for(first)} or newer)" if seat.ray and ray else ""
+        yield error(
+            seat.engine.where,
+            f"{row.name} is a {row.architecture}, which vLLM knows from {first} on, and this is vLLM {vllm}",
+            f"use vLLM {first} or newer{newer}, or a model this vLLM knows",
+        )
+
+
+def _newest_for(vllm: str) -> str:
+    return next((r.minor for r in BY_MINOR.values() if not before(r.vllm_first, vllm)), "2.60")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="version-images",
+        title="Head and workers run one image, and rayVersion is that image's",
+        why=(
+            "A Ray worker joins only a head of the same Ray and Python. KubeRay cannot look into an image: it chooses probes, autoscaler and options by rayVersion, so "
+            "a wrong one gives pods the wrong commands."
+        ),
+        check=images,
+        sources=("kuberay#1265", "kuberay#148", "ray PR#15068"),
+    ),
+    Rule(
+        id="version-ray-vllm",
+        title="Ray and vLLM go together",
+        why=(
+            "Ray Serve LLM imports vLLM's internal modules, which move between releases. Outside the range of a Ray release, importing ray.serve.llm fails before any "
+            "model is loaded."
+        ),
+        check=ray_vllm,
+        sources=("ray#62497", "ray#58960", "ray#64006"),
+    ),
+    Rule(
+        id="version-serve-llm",
+        title="Ray has the parts of Serve LLM that the application uses",
+        why="ray.serve.llm came with Ray 2.43, its prefill/decode and data-parallel builders later.",
+        check=serve_llm,
+        sources=("ray#51244", "ray#52136"),
+    ),
+    Rule(
+        id="version-model",
+        title="vLLM knows the model's architecture",
+        why="vLLM runs the architectures in its registry; a model that is newer than the vLLM of the image fails when its config is read.",
+        check=architecture,
+        sources=("ray#62497", "vllm: model_executor/models/registry.py of 0.8 to 0.32"),
+    ),
+)
