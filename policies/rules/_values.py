@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from policies.catalog.lookup import UnknownRow
 from policies.facts import Release, SecretRef, Stack
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -54,8 +55,8 @@ def chart_name(release: Release) -> str:
 
 
 def releases(stack: Stack, *charts: str) -> list[Release]:
-    """Releases of any of these charts."""
-    return [release for release in stack.releases if chart_name(release) in charts]
+    """Releases of any of these charts whose values are known: a chart's defaults are not what an unseen value is."""
+    return [release for release in stack.releases if release.values_known and chart_name(release) in charts]
 
 
 def literal(env: Mapping[str, str | SecretRef], name: str) -> str | None:
@@ -69,6 +70,17 @@ def listed(names: Iterable[object], most: int = 8) -> str:
     ordered = sorted({str(name) for name in names})
     text = ", ".join(f"'{name}'" for name in ordered[:most])
     return text + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
+
+
+def unknown(miss: UnknownRow, otherwise: str) -> tuple[str, str]:
+    """(message, mend) for a name that no catalog row carries."""
+    names = " or ".join(f"'{name}'" for name in miss.closest)
+    return f"{miss.kind} '{miss.given}' is not in the catalog", f"did you mean {names}?" if names else otherwise
+
+
+def a(name: str) -> str:
+    """A GPU's name with its article: "an H100", "a T4"."""
+    return f"{'an' if name[:1] in 'AHLR' else 'a'} {name}"
 
 
 def amount(number: float) -> str:

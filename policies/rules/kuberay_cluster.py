@@ -48,13 +48,14 @@ def resources_twice(stack: Stack) -> Iterator[Problem]:
 
 def labels(stack: Stack) -> Iterator[Problem]:
     for workload in ray_workloads(stack):
-        spec = cluster_spec(workload)
-        raw = [mapping(spec.get("headGroupSpec")), *map(mapping, items(spec.get("workerGroupSpecs")))]
-        for group, given in zip(pods_of(workload), raw, strict=False):
+        for group in pods_of(workload):
             if "labels" in group.ray_start_params:
-                yield error(
-                    group.where, "rayStartParams.labels is refused by KubeRay", "use the group's own field `labels`"
-                )
+                message = "rayStartParams.labels is refused by KubeRay"
+                yield error(group.where, message, "use the group's own field `labels`")
+        spec = cluster_spec(workload)
+        head = [mapping(spec.get("headGroupSpec"))] if workload.head is not None else []
+        raw = [*head, *map(mapping, items(spec.get("workerGroupSpecs")))]
+        for group, given in zip(pods_of(workload), raw, strict=False):
             for key, value in mapping(given.get("labels")).items():
                 if not _LABEL_KEY.fullmatch(str(key)) or not _LABEL_VALUE.fullmatch(str(value)):
                     yield error(

@@ -14,7 +14,7 @@ from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import before, listed, version
+from ._values import before, listed, unknown, version
 
 _WELL_FORMED = re.compile(r"[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|metal|metal-\d+xl|\d*xlarge)$")
 # Families with accelerators: for these the catalog is meant to be complete, and a miss is a mistake.
@@ -39,7 +39,7 @@ def known(stack: Stack) -> Iterator[Problem]:
                 try:
                     gpus.get(pool.gpu)
                 except UnknownRow as miss:
-                    yield error(pool.where, _clause(miss), f"GPUs: {', '.join(gpus.NAMES)}")
+                    yield error(pool.where, *unknown(miss, f"use one of {', '.join(gpus.NAMES)}"))
             if pool.gpus_per_node and pool.gpu is None:
                 yield error(
                     pool.where,
@@ -61,11 +61,7 @@ def known(stack: Stack) -> Iterator[Problem]:
                         "use a type of the catalog, or add a row for it",
                     )
                 else:
-                    yield error(pool.where, _clause(miss), "use a type of the catalog")
-
-
-def _clause(miss: UnknownRow) -> str:
-    return str(miss).rstrip("?;") + ("?" if str(miss).endswith("?") else "")
+                    yield error(pool.where, *unknown(miss, "use a type of the catalog"))
 
 
 def together(stack: Stack) -> Iterator[Problem]:
@@ -119,7 +115,7 @@ def image(stack: Stack) -> Iterator[Problem]:
         try:
             ami = amis.get(pool.ami_type)
         except UnknownRow as miss:
-            yield error(pool.where, _clause(miss), f"AMI types: {', '.join(amis.NAMES)}")
+            yield error(pool.where, *unknown(miss, f"use one of {', '.join(amis.NAMES)}"))
             continue
         if ami.deprecated and not _at_least(stack.versions.kubernetes, 1, 33):
             yield warning(

@@ -12,6 +12,8 @@ from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
+from ._values import a
+
 GPU, SHARED, VGPU = "nvidia.com/gpu", "nvidia.com/gpu.shared", "volcano.sh/vgpu-number"
 STRATEGIES = ("none", "mig", "time_slicing", "mps", "kai", "volcano_vgpu")
 # mig-parted names of configurations that are no single profile (MIG manager's generated config).
@@ -99,7 +101,7 @@ def mig_profile(stack: Stack) -> Iterator[Problem]:
             except UnknownRow:
                 yield error(
                     pool.where,
-                    f"a {gpu.name} has no MIG profile '{sharing.mig_profile}'",
+                    f"{a(gpu.name)} has no MIG profile '{sharing.mig_profile}'",
                     f"use one of {_profiles(gpu)}",
                 )
 
