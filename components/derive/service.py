@@ -19,6 +19,7 @@ from components.images import serve_image_tag
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
+from policies.fit import engine as fit_engine
 
 # Daemon sets on a GPU node: VPC CNI, kube-proxy, CSI, device plugin, GFD, DCGM exporter, NFD (their charts' requests add up
 # to about this); kept free on every node beside what the kubelet reserves.
@@ -284,7 +285,7 @@ def _engine(
         worker_gpu, memory_share, shared = 1.0, 1.0, False
     utilization = engine_args.utilization(model, group.pool, memory_share, shared) if group.device == "gpu" else None
     catalog_id = model.model or name
-    source = model.source or catalog_id
+    source = model.source or _hub_id(catalog_id, env)
     return EngineSpec(
         name=name,
         where=where if role in ("serve", "data_parallel") else f"{where}: {role}",
@@ -305,3 +306,11 @@ def _engine(
         engine_args=engine_args.derived(model, role, utilization),
         env=engine_args.environment(model, worker_gpu, group.device),
     )
+
+
+def _hub_id(name: str, env: Environment) -> str:
+    """Where a model is fetched from: a bare name of the catalog (Llama-3.1-8B) is no repository of the hub, its row's id is."""
+    if "/" in name or name in env.models:
+        return name
+    row = fit_engine.find(name, {})
+    return row.name if row is not None else name

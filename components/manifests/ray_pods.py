@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from components.config import PodShape, SecretKey
@@ -69,12 +70,30 @@ def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
 
 def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:
     """What one pod brings to Ray, so that the autoscaler knows it before a pod exists (KubeRay reads only keys that end in gpu)."""
-    resources = {"CPU": f"{max(1, int(cpu))}"}
+    logical = max(1, int(cpu))
+    if spec.config.worker.cpu is None:
+        # Ray's CPUs are counters, not cores: small pods get as many as the bundles of the engines on them ask for.
+        logical = max(logical, _bundle_cpus(spec, group))
+    resources = {"CPU": f"{logical}"}
     if group.device == "gpu":
         resources["GPU"] = f"{group.gpus_per_pod}"
     if len(spec.groups) > 1:
         resources[group_resource(group.name)] = GROUP_STOCK
     return resources
+
+
+def _bundle_cpus(spec: ServiceSpec, group: GroupSpec) -> int:
+    """CPUs that the bundles of the engines that one pod holds ask for; Serve adds the replica actor's (one by default) to each
+    engine's first bundle (llm_server.py, 2.60.0)."""
+    most = 0.0
+    for engine in spec.engines:
+        if engine.group != group.name:
+            continue
+        workers = engine.world if group.device == "cpu" else int(group.gpus_per_pod / (engine.worker_gpu or 1.0) + 1e-6)
+        actor = engine.config.ray_actor_options.get("num_cpus", 1)
+        actors = max(1, workers // engine.world) * (float(actor) if isinstance(actor, (int, float)) else 1.0)
+        most = max(most, workers * engine.config.cpu_per_worker + actors)
+    return math.ceil(most)
 
 
 def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:

@@ -33,11 +33,20 @@ def model_of(engine: Engine, inline: Mapping[str, Any]) -> Model | None:
 def find(name: str, inline: Mapping[str, Any]) -> Model | None:
     """The row called `name`, inline rows first."""
     row = inline.get(name)
+    if row is None:
+        return _of_catalog(name)
     try:
-        if row is not None:
-            return models.from_mapping({"name": name, **row}, name) if isinstance(row, Mapping) else None
+        return models.from_mapping({"name": name, **row}, name) if isinstance(row, Mapping) else None
+    except models.InvalidModel:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _of_catalog(name: str) -> Model | None:
+    """A miss costs a search for close names (milliseconds): once for each name."""
+    try:
         return models.get(name)
-    except (UnknownRow, models.InvalidModel):
+    except UnknownRow:
         return None
 
 

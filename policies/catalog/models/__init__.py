@@ -47,11 +47,12 @@ def _rows() -> tuple[dict[str, Model], tuple[str, ...]]:
     spelled: list[str] = []
     for path in sorted(FOLDER.glob("*.json")):
         model = from_mapping(json.loads(path.read_text(encoding="utf-8")), path.name)
-        short = model.name.rpartition("/")[2]
         for name in (model.name, *model.aliases):
             rows[name.casefold()] = model
             spelled.append(name)
         # The bare model name works as well, unless it would hide a row that is called so.
-        rows.setdefault(short.casefold(), model)
-        spelled.append(short)
+        for name in (model.name, *model.aliases):
+            short = name.rpartition("/")[2]
+            rows.setdefault(short.casefold(), model)
+            spelled.append(short)
     return rows, tuple(spelled)
