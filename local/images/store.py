@@ -52,8 +52,14 @@ def load(node: Containerd, wanted: Sequence[Made]) -> None:
 def remove_unused(node: Containerd, repositories: Sequence[str], keep: Sequence[str]) -> None:
     """Remove images of these repositories that no container uses, but those to keep: an engine's layers are gigabytes."""
     used = {row.split()[1] for row in _ctr(node, "containers", "list").splitlines()[1:] if len(row.split()) > 1}
-    names = [name for name in images(node) if name.rpartition(":")[0] in repositories]
-    for name in sorted(set(names) - set(keep) - used):
+    have = images(node)
+    gone = {name for name in have if name.rpartition(":")[0] in repositories} - set(keep) - used
+    digests = {have[name] for name in gone} - {
+        digest for name, digest in have.items() if not name.startswith("sha256:") and name not in gone
+    }
+    # The kubelet's own name for an image, sha256:..., would keep its layers.
+    gone |= {name for name, digest in have.items() if name.startswith("sha256:") and digest in digests}
+    for name in sorted(gone):
         _ctr(node, "images", "remove", name)
 
 
