@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from policies.catalog.ray_releases import release_of
+
 CHECKED_ON = "2026-11-30"
 
 
@@ -153,3 +155,9 @@ RAY = "2.60.0"
 VLLM = "0.29.0"
 PYTHON = "3.11"
 CUDA = "13.0"
+
+
+def vllm_for(ray: str) -> str:
+    """The vLLM that goes with a Ray: of the one above the one above, of another what its ray[llm] asks for."""
+    row = release_of(ray)
+    return VLLM if row is None or row is release_of(RAY) else row.vllm_first

@@ -35,7 +35,7 @@ def service(name: str, config: Service, env: Environment, pools: Mapping[str, No
     default_pool = config.pool or _only_gpu_pool(pools)
     engines, groups = _engines_and_groups(where, config, env, pools, default_pool)
     ray = config.ray_version or env.versions.ray or versions.RAY
-    vllm = env.versions.vllm or versions.VLLM
+    vllm = env.versions.vllm or versions.vllm_for(ray)
     python = env.versions.python or versions.PYTHON
     autoscaling = config.autoscaling.enabled
     if autoscaling is None:

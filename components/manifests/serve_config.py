@@ -8,6 +8,7 @@ from typing import Any
 from components.config import deep_merge
 from components.derive import engines as engine_args
 from components.derive.spec import EngineSpec, ServiceSpec
+from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, has
 from serve_apps import APPS
 
 ROUTERS = {
@@ -27,8 +28,8 @@ def group_resource(group: str) -> str:
     return f"group-{group}"
 
 
-def llm_config(engine: EngineSpec) -> dict[str, Any]:
-    """The LLMConfig of one engine, as Ray Serve LLM reads it."""
+def llm_config(engine: EngineSpec, ray: str) -> dict[str, Any]:
+    """The LLMConfig of one engine, as Ray Serve LLM of version `ray` reads it."""
     model = engine.config
     config: dict[str, Any] = {
         "model_loading_config": {"model_id": engine.name, "model_source": engine.source},
@@ -39,7 +40,9 @@ def llm_config(engine: EngineSpec) -> dict[str, Any]:
         config["accelerator_type"] = model.accelerator_type
     if model.device == "cpu":
         config["accelerator_config"] = {"kind": "cpu"}
-    config["placement_group_config"] = _placement(engine)
+    placement = _placement(engine, ray)
+    if placement:
+        config["placement_group_config"] = placement
     if model.lora is not None:
         config["lora_config"] = {
             "dynamic_lora_loading_path": model.lora.path,
@@ -57,8 +60,13 @@ def llm_config(engine: EngineSpec) -> dict[str, Any]:
     return config
 
 
-def _placement(engine: EngineSpec) -> dict[str, Any]:
+def _placement(engine: EngineSpec, ray: str) -> dict[str, Any]:
     own = engine.config.placement
+    plain = (
+        not engine.groups_differ and engine.worker_gpu == 1 and own.bundles is None and own.bundle_per_worker is None
+    )
+    if plain and not has(ray, PLACEMENT_GROUP_CONFIG_SINCE):
+        return {}  # a Ray that does not have the field reserves a whole GPU for each worker by itself
     placement: dict[str, Any] = {}
     bundle: dict[str, float] = {"CPU": engine.config.cpu_per_worker}
     if engine.config.device == "gpu":
@@ -70,7 +78,7 @@ def _placement(engine: EngineSpec) -> dict[str, Any]:
     if own.bundle_per_worker is not None:
         placement["bundle_per_worker"] = dict(sorted(own.bundle_per_worker.items()))
     if not placement:
-        if engine.config.device == "cpu":
+        if engine.config.device == "cpu" or not has(ray, BUNDLE_PER_WORKER_SINCE):
             # Ray 2.60 puts {GPU: 0, CPU: 2} in place of bundle_per_worker on CPU; explicit bundles are kept (llm_config.py).
             placement["bundles"] = [dict(sorted(bundle.items()))] * engine.world
         else:
@@ -104,13 +112,16 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
     together = [engine for engine in spec.engines if engine.role == "serve"]
     applications: list[tuple[str, dict[str, Any]]] = []
     if together:
-        applications.append((spec.name, {"llm_configs": [llm_config(engine) for engine in together]}))
+        applications.append((spec.name, {"llm_configs": [llm_config(engine, spec.ray_version) for engine in together]}))
     for engine in spec.engines:
         if engine.role == "data_parallel":
-            applications.append((_app_name(spec, engine), {"llm_config": llm_config(engine)}))
+            applications.append((_app_name(spec, engine), {"llm_config": llm_config(engine, spec.ray_version)}))
         elif engine.role == "decode":
             prefill = next(e for e in spec.engines if e.name == engine.name and e.role == "prefill")
-            args = {"prefill_config": llm_config(prefill), "decode_config": llm_config(engine)}
+            args = {
+                "prefill_config": llm_config(prefill, spec.ray_version),
+                "decode_config": llm_config(engine, spec.ray_version),
+            }
             applications.append((_app_name(spec, engine), args))
     if not applications:
         applications.append((spec.name, {}))

@@ -154,7 +154,7 @@ def _versions(env: Environment, installed: Mapping[str, Release]) -> Versions:
     return Versions(
         kubernetes=env.cluster.kubernetes_version or (versions.KUBERNETES if env.cluster.kind == "aws" else None),
         ray=env.versions.ray or versions.RAY,
-        vllm=env.versions.vllm or versions.VLLM,
+        vllm=env.versions.vllm or versions.vllm_for(env.versions.ray or versions.RAY),
         python=env.versions.python or versions.PYTHON,
         cuda=env.versions.cuda or versions.CUDA,
         kuberay=_version(installed, "kuberay-operator"),

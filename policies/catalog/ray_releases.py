@@ -55,6 +55,21 @@ RELEASES: tuple[RayRelease, ...] = (
 )
 BY_MINOR: dict[str, RayRelease] = {row.minor: row for row in RELEASES}
 
+
+def release_of(ray: str | None) -> RayRelease | None:
+    """The row of a Ray version such as 2.54.1; None for versions that are not here."""
+    return BY_MINOR.get(".".join((ray or "").split(".")[:2]))
+
+
+def has(ray: str | None, since: str) -> bool:
+    """Whether a Ray version has what came with the minor `since`; unknown and odd versions count as new."""
+    try:
+        numbers = [int(part) for part in (ray or "").split(".")[:2]]
+    except ValueError:
+        return True
+    return numbers >= [int(part) for part in since.split(".")]
+
+
 SERVE_LLM_SINCE = "2.43"  # ray.serve.llm (ray#51244)
 PREFILL_DECODE_SINCE = "2.49"  # build_pd_openai_app in ray.serve.llm
 PREFILL_DECODE_V1_SINCE = "2.52"  # with vLLM's V1 engine (vllm#29688)

@@ -117,10 +117,13 @@ def endpoint(stack: Stack) -> Iterator[Problem]:
             yield from _public(workload.where, service, "its endpoint")
     names = {(w.namespace, w.name) for w in stack.workloads}
     for item in stack.objects:
-        selector = mapping(mapping(mapping(item.manifest).get("spec")).get("selector"))
-        if item.kind == "Service" and (
-            "ray.io/serve" in selector or any((item.namespace, str(v)) in names for v in selector.values())
-        ):
+        spec = mapping(mapping(item.manifest).get("spec"))
+        selector = mapping(spec.get("selector"))
+        if item.kind != "Service" or selector.get("ray.io/node-type") == "head":
+            continue
+        ports = {whole(mapping(port).get(key)) for port in items(spec.get("ports")) for key in ("port", "targetPort")}
+        ours = any((item.namespace, str(value)) in names for value in selector.values())
+        if "ray.io/serve" in selector or (ours and 8000 in ports):
             yield from _public(item.where, mapping(item.manifest), "it")
 
 

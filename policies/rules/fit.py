@@ -73,15 +73,28 @@ def _mend(seat: Seat, found: MemoryEstimate) -> str:
     if physical_share(seat) < 1 or _cut(seat):
         options.append("a larger share or slice of the GPU (gpu.share, gpu.mig)")
     elif seat.row is not None:
-        options += [
-            text for text in _advice(seat.row, seat.shape, _instance(seat), _of_aws(seat)) if text not in options
-        ]
+        options += _advice(seat.row, seat.shape, _instance(seat), _of_aws(seat))
+        if not any(text.startswith("tensor_parallel_size") for text in options):
+            options += _more_gpus(seat, seat.row)
     options = options[: _EXAMPLES + 1]
     return (
         f"what would fit, cheapest first: {'; '.join(options)}"
         if options
         else "use a smaller model, more GPUs for each engine, or larger GPUs"
     )
+
+
+def _more_gpus(seat: Seat, row: Model) -> list[str]:
+    """The fewest GPUs of the same kind that hold it, over several nodes if need be."""
+    if seat.device is None or seat.pool is None or not seat.pool.gpus_per_node:
+        return []
+    found = advice.minimum_gpus(row, seat.device.memory_mib, seat.shape, seat.device.gpu, seat.pool.gpus_per_node)
+    if found is None or found.gpus <= seat.shape.gpus:
+        return []
+    sizes = f"parallel.tensor {found.tensor_parallel_size}"
+    if found.pipeline_parallel_size > 1:
+        sizes += f" and pipeline {found.pipeline_parallel_size}"
+    return [f"{found.gpus} {seat.device.gpu} for each engine ({sizes})"]
 
 
 def _rounded(found: MemoryEstimate) -> int | None:

@@ -45,6 +45,8 @@ _NAME = re.compile(
     r"(^|[_-])(token|passwd|password|secret|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|secret[_-]?access[_-]?key|credentials?|auth[_-]?token)$",
     re.IGNORECASE,
 )
+# Charts call the name of a Secret existingSecret, tlsSecret or imagePullSecret.
+_REFERENCE = re.compile(r"(?<!client)(?<!app)(?<!shared)(?<=[a-z])Secret$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Identifiers that are no secrets by themselves, and words that stand for none.
 _HARMLESS = ("AWS_ACCESS_KEY_ID",)
@@ -62,7 +64,9 @@ def shape(text: str) -> str | None:
 @lru_cache(maxsize=4096)
 def secret_name(name: str) -> bool:
     """Whether settings of that name hold secrets."""
-    return name not in _HARMLESS and bool(_NAME.search(_CAMEL.sub("_", name)))
+    if name in _HARMLESS or _REFERENCE.search(name):
+        return False
+    return bool(_NAME.search(_CAMEL.sub("_", name)))
 
 
 def by_name(name: str, value: object) -> bool:

@@ -108,7 +108,8 @@ def ray_vllm(stack: Stack) -> Iterator[Problem]:
 
 
 def _pair(where: str, ray: str, vllm: str, row: RayRelease) -> Iterator[Problem]:
-    mend = f"use vLLM {row.vllm_first}, which ray[llm] of {row.minor} asks for, or another Ray: {_ray_for(vllm)}"
+    other = _ray_for(vllm)
+    mend = f"use vLLM {row.vllm_first}, which ray[llm] of {row.minor} asks for{f', or Ray {other} with this vLLM' if other else ''}"
     if before(vllm, row.vllm_first) and _minor(vllm) != _minor(row.vllm_first):
         yield error(
             where,
@@ -125,13 +126,13 @@ def _pair(where: str, ray: str, vllm: str, row: RayRelease) -> Iterator[Problem]
         yield warning(
             where,
             f"Ray {ray} was compared with vLLM up to {row.vllm_last} and this is {vllm}",
-            f"use vLLM {row.vllm_first}, or try it first",
+            f"use vLLM {row.vllm_first}, or try the pair first",
         )
     elif row.pinned and _minor(vllm) != _minor(row.vllm_first):
         yield warning(
             where,
             f"ray[llm] {row.minor} pins vLLM {row.vllm_first} and this is {vllm}",
-            f"use vLLM {row.vllm_first}, or try it first",
+            f"use vLLM {row.vllm_first}, or try the pair first",
         )
 
 
@@ -141,13 +142,14 @@ def _after(vllm: str, last: str) -> bool:
     return numbers is not None and bound is not None and numbers[: len(bound)] > bound
 
 
-def _ray_for(vllm: str) -> str:
+def _ray_for(vllm: str) -> str | None:
+    """The newest Ray that goes with a vLLM; None where none that was compared does."""
     fitting = [
-        r.minor
-        for r in BY_MINOR.values()
-        if not before(vllm, r.vllm_first) and not (_after(vllm, r.vllm_last) and not r.open_ended)
+        row.minor
+        for row in BY_MINOR.values()
+        if not before(vllm, row.vllm_first) and (row.open_ended or not _after(vllm, row.vllm_last))
     ]
-    return f"Ray {fitting[-1]} goes with vLLM {vllm}" if fitting else f"none that was compared goes with vLLM {vllm}"
+    return fitting[-1] if fitting else None
 
 
 def serve_llm(stack: Stack) -> Iterator[Problem]:
