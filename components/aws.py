@@ -14,13 +14,14 @@ import pulumi_kubernetes as k8s
 
 from components import eks_cluster, network
 from components.cluster import Cluster
-from components.config import PROJECT, AwsCluster, AwsPool, Environment
+from components.config import AwsCluster, AwsPool, Environment
 from components.efa_network import EfaNetwork
 from components.eks_addons import EksAddons
 from components.eks_cluster import EksCluster, EksOutputs
 from components.gpu_node_pool import GpuNodePool, Placement
 from components.karpenter_node_pool import KarpenterNodePool
 from components.manifests.aws_addons import load_balancer_controller_needed
+from components.naming import cluster_name, tags
 from components.network import Network, Subnets
 from components.node_autoscaling import KarpenterAccount, cluster_autoscaler_role, load_balancer_controller_role
 from components.node_pools import cluster_zones, node_autoscaler
@@ -122,16 +123,6 @@ def karpenter_pools(
             )
             made += component.ready
     return tuple(made)
-
-
-def cluster_name(config: AwsCluster, stack: str) -> str:
-    """The cluster's name: stated, else project and environment."""
-    return config.name or f"{PROJECT}-{stack}"
-
-
-def tags(config: AwsCluster) -> dict[str, str]:
-    """Tags of everything that can have tags."""
-    return dict(sorted({"managed-by": PROJECT, **config.tags}.items()))
 
 
 def wants_load_balancers(env: Environment, pools: Sequence[NodePool]) -> bool:

@@ -21,6 +21,7 @@ from components.manifests.iam import (
     trust_service,
 )
 from components.manifests.kubeconfig import eks_kubeconfig
+from components.naming import log_group
 from components.network import Subnets
 from components.pod_identity import PodIdentityRole
 
@@ -132,7 +133,7 @@ class EksCluster(pulumi.ComponentResource):
             first.append(
                 aws.cloudwatch.LogGroup(
                     f"{name}-logs",
-                    name=f"/aws/eks/{name}/cluster",
+                    name=log_group(name),
                     retention_in_days=config.log_retention_days,
                     opts=self._child,
                 )
