@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from policies.catalog.lookup import UnknownRow
@@ -17,7 +18,12 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 def version(text: object) -> tuple[int, ...] | None:
     """The numbers of a version, "v0.16.5-rc1" -> (0, 16, 5); None for what is none."""
-    match = _VERSION.match(text.strip()) if isinstance(text, str) else None
+    return _numbers(text) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> tuple[int, ...] | None:
+    match = _VERSION.match(text.strip())
     return tuple(int(part) for part in match.group(1).split(".")) if match else None
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from policies.catalog.architectures import FIRST_VLLM
-from policies.catalog.ray_releases import BY_MINOR, DATA_PARALLEL_SINCE, SERVE_LLM_SINCE, RayRelease
+from policies.catalog.ray_releases import BY_MINOR, DATA_PARALLEL_SINCE, SERVE_LLM_SINCE, RayRelease, release_of
 from policies.facts import PodGroup, Stack, Workload
-from policies.finding import Problem, Rule, error, warning
+from policies.finding import Problem, Rule, Severity, error, warning
 
 from ._engines import RAY_KINDS, ray_version, seats, vllm_version
 from ._values import before, version
@@ -34,6 +35,7 @@ class Image:
     vllm: str | None
 
 
+@lru_cache(maxsize=4096)
 def image_of(reference: str) -> Image:
     """Read a tag. A bare version counts as Ray's only for images that are called ray or ray-llm."""
     name, _, tag = reference.split("@")[0].rpartition(":")
@@ -97,43 +99,40 @@ def images(stack: Stack) -> Iterator[Problem]:
 
 def ray_vllm(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        serves = [engine for engine in workload.engines if workload.kind in RAY_KINDS]
-        ray, vllm = ray_version(stack, workload), vllm_version(stack, workload)
-        found = next((image_of(pod.image).vllm for pod in _pods(workload) if image_of(pod.image).vllm), None)
-        vllm = found or vllm
-        row = BY_MINOR.get(_minor(ray) or "")
-        if not serves or row is None or vllm is None:
+        if not workload.engines or workload.kind not in RAY_KINDS:
             continue
-        yield from _pair(workload.where, ray or "", vllm, row)
+        ray = ray_version(stack, workload)
+        found = next((image_of(pod.image).vllm for pod in _pods(workload) if image_of(pod.image).vllm), None)
+        vllm, row = found or vllm_version(stack, workload), release_of(ray)
+        if row is not None and vllm is not None:
+            for severity, message, mend in _pair(ray or "", vllm, row):
+                yield Problem(workload.where, severity, message, mend)
 
 
-def _pair(where: str, ray: str, vllm: str, row: RayRelease) -> Iterator[Problem]:
-    other = _ray_for(vllm)
-    mend = f"use vLLM {row.vllm_first}, which ray[llm] of {row.minor} asks for{f', or Ray {other} with this vLLM' if other else ''}"
-    if before(vllm, row.vllm_first) and _minor(vllm) != _minor(row.vllm_first):
-        yield error(
-            where,
-            f"Ray {ray} needs vLLM {row.vllm_first} or newer and this is {vllm}: ray.serve.llm imports modules it does not have",
-            mend,
+@lru_cache(maxsize=1024)
+def _pair(ray: str, vllm: str, row: RayRelease) -> tuple[tuple[Severity, str, str], ...]:
+    """(severity, message, mend) of a pair that does not go together; empty for one that does."""
+    other, first, last = _ray_for(vllm), row.vllm_first, row.vllm_last
+    mend = (
+        f"use vLLM {first}, which ray[llm] of {row.minor} asks for{f', or Ray {other} with this vLLM' if other else ''}"
+    )
+    if before(vllm, first) and _minor(vllm) != _minor(first):
+        text = (
+            f"Ray {ray} needs vLLM {first} or newer and this is {vllm}: ray.serve.llm imports modules it does not have"
         )
-    elif _after(vllm, row.vllm_last) and not row.open_ended:
-        yield error(
-            where,
-            f"Ray {ray} imports modules that vLLM has up to {row.vllm_last} and this is {vllm}: ray.serve.llm cannot be imported",
-            mend,
+        return (("error", text, mend),)
+    if _after(vllm, last) and not row.open_ended:
+        text = (
+            f"Ray {ray} imports modules that vLLM has up to {last} and this is {vllm}: ray.serve.llm cannot be imported"
         )
-    elif _after(vllm, row.vllm_last):
-        yield warning(
-            where,
-            f"Ray {ray} was compared with vLLM up to {row.vllm_last} and this is {vllm}",
-            f"use vLLM {row.vllm_first}, or try the pair first",
-        )
-    elif row.pinned and _minor(vllm) != _minor(row.vllm_first):
-        yield warning(
-            where,
-            f"ray[llm] {row.minor} pins vLLM {row.vllm_first} and this is {vllm}",
-            f"use vLLM {row.vllm_first}, or try the pair first",
-        )
+        return (("error", text, mend),)
+    if _after(vllm, last):
+        text = f"Ray {ray} was compared with vLLM up to {last} and this is {vllm}"
+    elif row.pinned and _minor(vllm) != _minor(first):
+        text = f"ray[llm] {row.minor} pins vLLM {first} and this is {vllm}"
+    else:
+        return ()
+    return (("warning", text, f"use vLLM {first}, or try the pair first"),)
 
 
 def _after(vllm: str, last: str) -> bool:
