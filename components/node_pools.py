@@ -14,6 +14,7 @@ from typing import TypeVar
 from components.config import AwsCluster, AwsPool, Environment, ExistingPool, GpuSharing
 from components.config import Taint as ConfigTaint
 from components.config.pools import Pool
+from components.node_disks import DiskNeeds, disk_needs, root_disk_gib
 from components.node_resources import GPU_RESOURCE
 from policies.catalog import amis, gpus, instances
 from policies.catalog.instances import Instance
@@ -35,17 +36,13 @@ ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Label by which cluster-autoscaler knows a GPU node whose device plugin is not up yet; without it, it adds another node
 (kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
 
-GPU_ROOT_DISK_GIB = 100
-"""Smallest root volume of a GPU node: system, driver and an unpacked engine image of 12 GiB, with room to replace it."""
-CPU_ROOT_DISK_GIB = 50
-"""Root volume of a node without GPU: the serving image (a Ray head runs it too), twice in an upgrade."""
-
 _PLUGIN_CONFIGURED = frozenset({"time_slicing", "mps", "mig"})
 
 
 def resolve(env: Environment) -> tuple[NodePool, ...]:
     """All pools of the environment, sorted by name. Never raises: unknown types, GPUs and AMIs leave None."""
-    return tuple(_resolve(name, pool, env) for name, pool in sorted(env.node_pools.items()))
+    needs = disk_needs(env)
+    return tuple(_resolve(name, pool, env, needs) for name, pool in sorted(env.node_pools.items()))
 
 
 def node_selector(pool: NodePool) -> Mapping[str, str]:
@@ -82,8 +79,8 @@ def mig_config(profile: str) -> str:
     return f"all-{profile}" if profile[:1].isdigit() else profile
 
 
-def _resolve(name: str, pool: Pool, env: Environment) -> NodePool:
-    return _existing(name, pool) if isinstance(pool, ExistingPool) else _aws(name, pool, env)
+def _resolve(name: str, pool: Pool, env: Environment, needs: DiskNeeds) -> NodePool:
+    return _existing(name, pool) if isinstance(pool, ExistingPool) else _aws(name, pool, env, needs)
 
 
 def _existing(name: str, pool: ExistingPool) -> NodePool:
@@ -111,7 +108,7 @@ def _existing(name: str, pool: ExistingPool) -> NodePool:
     )
 
 
-def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
+def _aws(name: str, pool: AwsPool, env: Environment, needs: DiskNeeds) -> NodePool:
     rows = [row for row in (_row(instances.get, each) for each in pool.instance_types) if row is not None]
     # Whatever node comes must do: the least of the types for room, the dearest for cost.
     first = rows[0] if rows else None
@@ -120,6 +117,7 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
     ami_type = pool.ami or ("CUSTOM" if pool.ami_id else _default_ami(first, architecture))
     ami = _row(amis.get, ami_type)
     has_gpu = first is not None and first.gpus > 0
+    nvme = _least(row.nvme_gb for row in rows)
     return NodePool(
         name=name,
         where=f"node pool '{name}'",
@@ -147,8 +145,8 @@ def _aws(name: str, pool: AwsPool, env: Environment) -> NodePool:
         labels=_labels(name, pool, ami, gpu),
         sharing=_sharing(pool.sharing),
         architecture=architecture or (ami.architecture if ami and ami.architecture else "x86_64"),
-        root_disk_gib=pool.root_disk_gib or _root_disk_gib(name, has_gpu, env),
-        nvme_gb=_least(row.nvme_gb for row in rows),
+        root_disk_gib=pool.root_disk_gib or root_disk_gib(name, needs, gpu=has_gpu, local_disks=bool(nvme)),
+        nvme_gb=nvme,
         hop_limit=pool.hop_limit,
         limits=_limits(pool, rows) if pool.kind == "karpenter" else {},
         price_usd_hour=_most(row.usd_per_hour for row in rows),
@@ -230,13 +228,6 @@ def _sharing(given: GpuSharing) -> Sharing:
         rename_by_default=given.rename_by_default,
         fail_requests_greater_than_one=given.fail_requests_greater_than_one,
     )
-
-
-def _root_disk_gib(name: str, has_gpu: bool, env: Environment) -> int:
-    images = [service.image.size_gib for service in env.services.values()]
-    # Twice the largest image: the old and the new one lie side by side during an upgrade (karpenter-provider-aws#4149).
-    needed = math.ceil(2 * max(images, default=0) + 20)
-    return max(needed, GPU_ROOT_DISK_GIB if has_gpu else CPU_ROOT_DISK_GIB)
 
 
 def _limits(pool: AwsPool, rows: Sequence[Instance]) -> dict[str, object]:
