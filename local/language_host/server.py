@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import runpy
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from concurrent import futures
+from importlib.metadata import Distribution, distributions, version
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import IO, Any
 
 import grpc
-import pulumi
 from google.protobuf import empty_pb2
 from pulumi.automation._server import LanguageServer
 from pulumi.errors import RunError
@@ -35,13 +38,23 @@ class Host(LanguageServer):
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
-        return plugin_pb2.PluginInfo(version=pulumi.__version__ if hasattr(pulumi, "__version__") else "3.0.0")
+        return plugin_pb2.PluginInfo(version=version("pulumi"))
 
     def InstallDependencies(self, request: Any, context: Any) -> Iterator[Any]:
         return iter(())  # `make` installs them, from the lock file
 
     def GetProgramDependencies(self, request: Any, context: Any) -> Any:
-        return language_pb2.GetProgramDependenciesResponse()
+        """What is installed beside the program, for `pulumi about`; all of it, or what no other package asks for."""
+        installed = {entry.name: entry for entry in distributions()}
+        needed = (
+            set()
+            if request.transitiveDependencies
+            else {name for entry in installed.values() for name in _requires(entry)}
+        )
+        chosen = sorted((name, entry.version) for name, entry in installed.items() if _normal(name) not in needed)
+        return language_pb2.GetProgramDependenciesResponse(
+            dependencies=[language_pb2.DependencyInfo(name=name, version=number) for name, number in chosen]
+        )
 
     def RuntimeOptionsPrompts(self, request: Any, context: Any) -> Any:
         return language_pb2.RuntimeOptionsResponse()
@@ -53,7 +66,7 @@ class Host(LanguageServer):
         folder = Path(request.info.program_directory or request.pwd)
         entry = request.info.entry_point if request.info.entry_point not in ("", ".") else "__main__.py"
         self.program = lambda: _run(folder, folder / entry)
-        result = super().Run(request, context)
+        result = super().Run(request, context)  # type: ignore[no-untyped-call]
         if result.error:
             # The error has been logged to the engine already; `bail` ends the update without printing it again.
             result = language_pb2.RunResponse(bail=True)
@@ -73,29 +86,73 @@ class Host(LanguageServer):
             cwd=request.pwd,
             env=env,
             stdout=subprocess.PIPE,
-            stderr=sys.stderr,
+            stderr=subprocess.PIPE,
         )
         context.add_callback(process.terminate)  # the engine hangs up when it is done with the pack
-        if process.stdout is not None:
-            for line in process.stdout:
-                yield language_pb2.RunPluginResponse(stdout=line)
+        lines: SimpleQueue[Any] = SimpleQueue()
+        readers = [
+            threading.Thread(target=_read, args=(process.stdout, "stdout", lines), daemon=True),
+            threading.Thread(target=_read, args=(process.stderr, "stderr", lines), daemon=True),
+        ]
+        for reader in readers:
+            reader.start()
+        open_pipes = len(readers)
+        while open_pipes:
+            response = lines.get()
+            if response is None:
+                open_pipes -= 1
+            else:
+                yield response
         yield language_pb2.RunPluginResponse(exitcode=process.wait())
 
 
-def _run(folder: Path, entry: Path) -> None:
-    """Run the program as `python __main__.py` would, in its own folder.
+def _read(pipe: IO[bytes], name: str, lines: SimpleQueue[Any]) -> None:
+    for line in pipe:
+        lines.put(language_pb2.RunPluginResponse(**{name: line}))  # type: ignore[arg-type]
+    lines.put(None)
 
-    An exception made for people (`user_facing`) is its message and nothing else; any other keeps its traceback.
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _requires(entry: Distribution) -> set[str]:
+    return {
+        _normal(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
+        for requirement in entry.requires or ()
+        if "extra ==" not in requirement
+    }
+
+
+def _run(folder: Path, entry: Path) -> None:
+    """Run the program as `python __main__.py` would, in its own folder. Raises RunError with what the person is to read.
+
+    An exception made for people (an attribute `user_facing` that is true) is its message and nothing else; any other keeps
+    the part of its traceback that lies in the program.
     """
     os.chdir(folder)
     sys.argv = [str(entry)]
     sys.path.insert(0, str(folder))
     try:
         runpy.run_path(str(entry), run_name="__main__")
+    except RunError:
+        raise
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise RunError(f"the program ended with exit code {error.code}") from None
     except Exception as error:
         if getattr(error, "user_facing", False):
             raise RunError(str(error)) from None
-        raise
+        raise RunError("the program failed:\n" + _traceback(error, entry)) from None
+
+
+def _traceback(error: Exception, entry: Path) -> str:
+    """The traceback from the program's first line on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != str(entry):
+        frames = frames.tb_next
+    # A program that cannot be compiled has no frame of its own, and its error says where.
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
 
 
 def main() -> None:
