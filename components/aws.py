@@ -81,13 +81,10 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
     bucket = weights(env, config, eks, on_aws)
 
     kubeconfig = eks.kubeconfig()
-    kubernetes = k8s.Provider("kubernetes", kubeconfig=kubeconfig, cluster_identifier=eks.arn)
-    crds = k8s.Provider(
-        "kubernetes-crds", kubeconfig=kubeconfig, cluster_identifier=eks.arn, upsert_existing_objects=True
-    )
+    connection = {"kubeconfig": kubeconfig, "cluster_identifier": eks.arn}
     return EksEnvironment(
-        provider=kubernetes,
-        crd_provider=crds,
+        provider=k8s.Provider("kubernetes", **connection),
+        connection=connection,
         ready=tuple(ready),
         config=config,
         eks=eks,

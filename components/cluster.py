@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -18,12 +20,18 @@ from policies.facts import NodePool
 class Cluster:
     """What later steps need: the provider, and what must exist before workloads do.
 
-    crd_provider: the same cluster for CRDs, which outlive the stack and are taken over when they are there already.
+    connection: the arguments that make a provider for this cluster.
     """
 
     provider: k8s.Provider
-    crd_provider: k8s.Provider | None = None
+    connection: Mapping[str, Any]
     ready: tuple[pulumi.Resource, ...] = ()
+
+    @cached_property
+    def crd_provider(self) -> k8s.Provider:
+        """The same cluster for CRDs, which outlive the stack and are taken over when they are there already. Made when used:
+        a provider is a process of its own."""
+        return k8s.Provider("kubernetes-crds", **self.connection, upsert_existing_objects=True)
 
 
 def build(env: Environment, pools: Sequence[NodePool]) -> Cluster:
@@ -32,13 +40,11 @@ def build(env: Environment, pools: Sequence[NodePool]) -> Cluster:
         from components import aws  # the AWS SDK is loaded only where it is used
 
         return aws.build(env, pools)
-    return Cluster(
-        provider=_provider("kubernetes", env.cluster),
-        crd_provider=_provider("kubernetes-crds", env.cluster, upsert=True),
-    )
+    connection = _connection(env.cluster)
+    return Cluster(provider=k8s.Provider("kubernetes", **connection), connection=connection)
 
 
-def _provider(name: str, cluster: ExistingCluster, *, upsert: bool | None = None) -> k8s.Provider:
+def _connection(cluster: ExistingCluster) -> dict[str, Any]:
     """An explicit provider: the ambient one would follow whatever context a person has selected (pulumi-kubernetes issue 3027)."""
     given = cluster.kubeconfig or os.environ.get("KUBECONFIG", "~/.kube/config")
     path = Path(os.path.expandvars(given)).expanduser()
@@ -49,10 +55,4 @@ def _provider(name: str, cluster: ExistingCluster, *, upsert: bool | None = None
             ]
         )
     # A path, not the content: credentials stay out of the state, and a renewed certificate is no change of the provider.
-    return k8s.Provider(
-        name,
-        kubeconfig=str(path),
-        context=cluster.context,
-        delete_unreachable=True,
-        upsert_existing_objects=upsert,
-    )
+    return {"kubeconfig": str(path), "context": cluster.context, "delete_unreachable": True}

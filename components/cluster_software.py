@@ -58,13 +58,12 @@ class ClusterSoftware:
 def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> ClusterSoftware:
     """Install everything that the environment needs on `cluster`."""
     made: dict[str, tuple[pulumi.Resource, ...]] = {}
-    crd_provider = cluster.crd_provider or cluster.provider
     for part, release in releases.installed(env, pools):
         name = part.chart.name
         before = [resource for chart in AFTER[name] for resource in made.get(chart, ())]
         opts = pulumi.ResourceOptions(provider=cluster.provider, depends_on=[*cluster.ready, *before])
         if release.kind == "manifests":
-            made[name] = KubeRayManifests(name, env=env, crd_provider=crd_provider, opts=opts).ready
+            made[name] = KubeRayManifests(name, env=env, opts=opts).ready
             continue
         made[name] = SoftwareRelease(
             name,
@@ -74,7 +73,7 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
             crd_chart=_crd_chart(part, env, pools),
             objects=_objects(part, release, env),
             settled=SETTLED.get(name),
-            crd_provider=crd_provider,
+            crd_provider=lambda: cluster.crd_provider,
             opts=opts,
         ).ready
     if isinstance(env.cluster, AwsCluster):

@@ -13,10 +13,10 @@ import pulumi_kubernetes as k8s
 
 from components import crds
 from components.config import ConfigError, Environment
-from components.manifests import kuberay_overlay
+from components.manifests import kuberay, kuberay_overlay
 
-# In the project's folder, which git ignores: the path is an input of a resource, so it must be the same in every run.
-OVERLAY = Path("build/kuberay")
+# In the project's folder, which git ignores: paths are inputs of resources, so they must be the same in every run.
+BUILD = Path("build/kuberay")
 
 
 class KubeRayManifests(pulumi.ComponentResource):
@@ -24,14 +24,18 @@ class KubeRayManifests(pulumi.ComponentResource):
 
     ready: tuple[pulumi.Resource, ...]
 
-    def __init__(
-        self, name: str, *, env: Environment, crd_provider: k8s.Provider, opts: pulumi.ResourceOptions
-    ) -> None:
+    def __init__(self, name: str, *, env: Environment, opts: pulumi.ResourceOptions) -> None:
         published = published_folder(env)
         super().__init__("llm-serving:software:KubeRayManifests", name, {}, opts)
-        crd_opts = pulumi.ResourceOptions(parent=self, provider=crd_provider)
-        applied = crds.from_folder(f"{name}-crds", kuberay_overlay.crds_folder(str(published)), crd_opts)
-        overlay = write_overlay(env, published, OVERLAY / pulumi.get_stack())
+        folder = BUILD / pulumi.get_stack()
+        applied = crds.from_folder(
+            f"{name}-crds",
+            crd_files(published),
+            kuberay.version(env),
+            folder / "crds",
+            pulumi.ResourceOptions(parent=self),
+        )
+        overlay = write_overlay(env, published, folder / "operator")
         operator = k8s.kustomize.v2.Directory(
             name,
             directory=str(overlay),
@@ -54,6 +58,11 @@ def published_folder(env: Environment) -> Path:
             ]
         )
     return folder.resolve()
+
+
+def crd_files(published: Path) -> list[Path]:
+    """The CRDs beside the published kustomization."""
+    return sorted((published.parent / "crd" / "bases").glob("*.yaml"))
 
 
 def write_overlay(env: Environment, published: Path, folder: Path) -> Path:

@@ -5,7 +5,7 @@ Not for deciding what is installed or with which values (manifests/releases.py),
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -39,7 +39,7 @@ class SoftwareRelease(pulumi.ComponentResource):
         crd_chart: tuple[Chart, Mapping[str, Any]] | None = None,
         objects: Sequence[Mapping[str, Any]] = (),
         settled: tuple[Mapping[str, Any], str] | None = None,
-        crd_provider: k8s.Provider,
+        crd_provider: Callable[[], k8s.Provider],
         opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__(f"llm-serving:software:{_camel(name)}", name, {}, opts)
@@ -85,9 +85,11 @@ class SoftwareRelease(pulumi.ComponentResource):
         release: Release,
         chart: Chart,
         crd_chart: tuple[Chart, Mapping[str, Any]] | None,
-        provider: k8s.Provider,
+        provider: Callable[[], k8s.Provider],
     ) -> list[pulumi.Resource]:
-        opts = pulumi.ResourceOptions(parent=self, provider=provider)
+        if not chart.crds and crd_chart is None:
+            return []
+        opts = pulumi.ResourceOptions(parent=self, provider=provider())
         version = (release.version or chart.version).removeprefix("v")
         made: list[pulumi.Resource] = []
         if chart.crds:

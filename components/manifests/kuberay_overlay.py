@@ -23,10 +23,11 @@ POD_GROUPS = {
     "volcano": ("scheduling.volcano.sh", ("create", "delete", "get", "list", "update", "watch")),
 }
 
-
-def crds_folder(published: str) -> str:
-    """The kustomization of the CRDs, beside the published one (config/default -> config/crd)."""
-    return posixpath.join(posixpath.dirname(published.rstrip("/")), "crd")
+_UNAWAITED = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": OPERATOR, "annotations": {"pulumi.com/skipAwait": "true"}},
+}
 
 
 def files(env: Environment, published: str) -> dict[str, str]:
@@ -44,7 +45,11 @@ def files(env: Environment, published: str) -> dict[str, str]:
         "namespace": KUBERAY.namespace,
         "resources": [posixpath.join(config, "rbac"), posixpath.join(config, "manager"), *sorted(written)],
         "images": [_image(env)],
-        "patches": [{"target": {"kind": "Deployment", "name": OPERATOR}, "patch": json.dumps(_patch(env))}],
+        "patches": [
+            {"target": {"kind": "Deployment", "name": OPERATOR}, "patch": json.dumps(_patch(env))},
+            # Its port is for metrics: nothing waits for it, and the engine's wait for endpoints takes ten seconds more.
+            {"target": {"kind": "Service", "name": OPERATOR}, "patch": json.dumps(_UNAWAITED)},
+        ],
     }
     return written | {"kustomization.yaml": _dump(kustomization)}
 
