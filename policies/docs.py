@@ -47,7 +47,7 @@ _REPORT = re.compile(r"([\w.-]+(?:/[\w.-]+)?)#(\d+)$")
 
 
 def severities(rule: Rule) -> tuple[str, ...]:
-    """Severities a rule can speak with, read from its code: calls of error() and warning() that its check reaches."""
+    """Severities a rule can speak with, read from its code: error and warning, as functions or values, that its check reaches."""
     found = set(_reached(rule.check.__module__, rule.check.__name__))
     return tuple(name for name in ("error", "warning") if name in found)
 
@@ -68,7 +68,9 @@ def _reached(module: str, name: str) -> Iterator[str]:
             continue
         seen.add(place)
         for part in ast.walk(node):
-            if isinstance(part, ast.Name):
+            if isinstance(part, ast.Constant) and part.value in ("error", "warning"):
+                yield part.value  # a severity that is handed on as a value
+            elif isinstance(part, ast.Name):
                 if part.id in ("error", "warning"):
                     yield part.id
                 else:

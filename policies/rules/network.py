@@ -61,12 +61,6 @@ def efa_requested(stack: Stack) -> Iterator[Problem]:
                 f"it asks for {asked} {EFA} and nodes of {pool.where} have {have}, so its pods stay pending",
                 f"ask for {have}",
             )
-        if asked and not group.hugepages:
-            yield warning(
-                group.where,
-                "it asks for EFA without huge pages, which libfabric's EFA provider allocates its buffers from when it can",
-                "add hugepages-2Mi: 5120Mi to requests and limits, as the EKS guide does",
-            )
 
 
 _EFA_OFF = {"NCCL_NET": ("socket",), "FI_PROVIDER": ("tcp", "sockets", "udp"), "NCCL_NET_PLUGIN": ("none",)}

@@ -1,6 +1,6 @@
-"""The shape of a node pool: sizes, zones, reservations, spot, EFA, disks.
+"""The shape of a node pool: sizes, zones, reservations, spot, EFA.
 
-Not for: instance types and images (pool_types.py), or whether services fit (capacity.py).
+Not for: instance types and images (pool_types.py), disks (pool_disk.py), or whether services fit (capacity.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from .pool_types import rows
 
 # Families that regions run out of: a pool of them in one zone without a reservation waits (containers-roadmap#2204).
 SCARCE = ("p3", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200")
-# A serving image with CUDA, torch and vLLM, unpacked (GiB); services state theirs in image.size_gib.
-IMAGE_GIB = 12
-SYSTEM_GIB = 20
 
 
 def size(stack: Stack) -> Iterator[Problem]:
@@ -34,11 +31,12 @@ def size(stack: Stack) -> Iterator[Problem]:
                     f"desired {pool.desired} is outside min {low} and max {high}; EKS refuses the node group",
                     "give a number between them, or leave desired out",
                 )
-        if pool.max == 0 and pool.kind != "existing" and _used(stack, pool):
+        if pool.max == 0 and pool.kind != "existing" and used(stack, pool):
             yield error(pool.where, "max is 0 and services are sent to it", "raise max")
 
 
-def _used(stack: Stack, pool: NodePool) -> bool:
+def used(stack: Stack, pool: NodePool) -> bool:
+    """Whether worker pods are sent to the pool."""
     index = places(stack)
     return any(index.home(group) is pool for workload in stack.workloads for group in workload.groups)
 
@@ -142,34 +140,6 @@ def efa(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def disk(stack: Stack) -> Iterator[Problem]:
-    index = places(stack)
-    users: dict[str, str] = {}
-    for workload in stack.workloads:
-        for group in workload.groups:
-            home = index.home(group)
-            if home is not None:
-                users.setdefault(home.name, workload.where)
-    for pool in stack.pools:
-        if pool.kind == "existing" or pool.root_disk_gib is None or pool.nvme_gb or pool.name not in users:
-            continue
-        # Compressed layers and their unpacked form are on disk together while the image is pulled.
-        least, right = IMAGE_GIB + IMAGE_GIB // 2 + 6, IMAGE_GIB * 2 + SYSTEM_GIB
-        if pool.root_disk_gib < least:
-            yield error(
-                pool.where,
-                f"a root disk of {pool.root_disk_gib} GiB does not hold the system and a serving image of about {IMAGE_GIB} GiB while it is unpacked, "
-                "and the type has no local NVMe",
-                f"set root_disk_gib to {right} plus the weights",
-            )
-        elif pool.root_disk_gib < right:
-            yield warning(
-                pool.where,
-                f"a root disk of {pool.root_disk_gib} GiB holds one serving image of about {IMAGE_GIB} GiB and no second one in an upgrade, nor weights",
-                f"set root_disk_gib to {right} plus the weights",
-            )
-
-
 def desired_ignored(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.kind == "managed" and not pool.ignores_desired and stack.autoscaler != "none":
@@ -220,16 +190,6 @@ RULES: tuple[Rule, ...] = (
         why="Only large sizes have Elastic Fabric Adapters, and low latency needs a cluster placement group, which does not span zones.",
         check=efa,
         sources=("https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",),
-    ),
-    Rule(
-        id="pool-disk",
-        title="The root disk holds image and weights",
-        why=(
-            "A serving image unpacks to more than 10 GiB, and its compressed layers lie beside it during the pull. When the disk fills the kubelet evicts pods, "
-            "and the image is pulled again."
-        ),
-        check=disk,
-        sources=("karpenter-provider-aws#4149", "karpenter-provider-aws#3692", "deepseek-using-vllm-on-eks#11"),
     ),
     Rule(
         id="pool-desired-ignored",

@@ -301,9 +301,8 @@ def h100_workers(**over: Any) -> PodGroup:
         "max": 1,
         "cpu_milli": 180_000,
         "memory_mib": 1_800_000,
-        "limits": {GPU: "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5120Mi"},
+        "limits": {GPU: "8", "vpc.amazonaws.com/efa": "32"},
         "gpus": 8.0,
-        "hugepages": True,
         "resources": {"CPU": "180", "GPU": "8"},
         "node_selector": {"llm-serving/pool": "h100"},
     }
@@ -454,6 +453,7 @@ MODULES = (
     rules.budget,
     rules.pool_types,
     rules.pool_shape,
+    rules.pool_disk,
     rules.karpenter,
     rules.gpu_operator,
     rules.device_plugin,

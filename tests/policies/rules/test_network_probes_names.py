@@ -83,7 +83,6 @@ def two(**over: Any) -> Stack:
     [
         (two(limits={"nvidia.com/gpu": "8"}), [("network-efa-requested", "warning")]),
         (two(limits={"vpc.amazonaws.com/efa": "64"}), [("network-efa-requested", "error")]),
-        (two(hugepages=False), [("network-efa-requested", "warning")]),
         (two(env={"FI_PROVIDER": "tcp"}), [("network-nccl-env", "warning")]),
         (two(env={"FI_PROVIDER": "efa"}), []),
         (with_pool(two_node_stack(), efa=False), [("network-efa-multi-node", "warning")]),

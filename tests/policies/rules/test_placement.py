@@ -27,7 +27,7 @@ from .stacks import core, found, h100, l4, sentences, stack, with_pool, with_ser
         (with_workers(memory_mib=64_000), [("placement-node-size", "error")]),
         (with_workers(cpu_milli=8000), [("placement-node-size", "error")]),
         (with_workers(gpus=2.0, limits={"nvidia.com/gpu": "2"}, resources={"GPU": "2"}), [("placement-node-size", "error")]),
-        (with_workers(node_selector={"llm-serving/pool": "core"}), [("placement-gpu-pool", "error")]),
+        (with_workers(node_selector={"llm-serving/pool": "core"}), [("placement-gpu-pool", "error"), ("pool-disk", "warning")]),
         (with_workers(gpus=0.0, gpu_resource=None, limits={}, resources={}), [("gang-replica-gpus", "error"), ("placement-gpu-asked", "error")]),
         (with_service(groups=()), [("placement-gpu-asked", "error"), ("placement-no-worker", "error")]),
     ],

@@ -65,8 +65,10 @@ def gpu_pool(**over: object) -> Stack:
         (gpu_pool(spot=True, reservation="cr-1", reservation_kind="on_demand", zones=("us-east-1a",), zones_declared=True), [("pool-reservation", "error")]),
         (gpu_pool(efa=True), [("operator-installed", "warning"), ("pool-efa", "error")]),
         (gpu_pool(root_disk_gib=20, nvme_gb=0), [("pool-disk", "error")]),
-        (gpu_pool(root_disk_gib=30, nvme_gb=0), [("pool-disk", "warning")]),
-        (gpu_pool(root_disk_gib=20), []),
+        (gpu_pool(root_disk_gib=30, nvme_gb=0), [("pool-disk", "error")]),
+        (gpu_pool(root_disk_gib=20), [("pool-disk", "warning")]),
+        (gpu_pool(root_disk_gib=40, nvme_gb=0), [("pool-disk", "warning")]),
+        (gpu_pool(root_disk_gib=60, nvme_gb=0), []),
         (gpu_pool(ignores_desired=False), [("pool-desired-ignored", "warning")]),
     ],
 )
