@@ -6,8 +6,10 @@ Not for: probes of containers (probes.py). The figures are lower bounds: what go
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from policies.catalog.models.parameters import total_parameters
+from policies.catalog.models.row import Model
 from policies.facts import Stack
 from policies.facts.quantities import real
 from policies.finding import Problem, Rule, error, warning
@@ -26,9 +28,11 @@ _ENGINE_START = "RAYLLM_ENGINE_START_TIMEOUT_S"
 
 def weights_mib(seat: Seat) -> float | None:
     """Size of the checkpoint (MiB); None for an unknown model."""
-    row = seat.row
-    if row is None:
-        return None
+    return _size(seat.row) if seat.row is not None else None
+
+
+@lru_cache(maxsize=1024)
+def _size(row: Model) -> float:
     if row.checkpoint_bytes:
         return row.checkpoint_bytes / 2**20
     bits = row.quantization.weight_bits if row.quantization else 16
