@@ -11,7 +11,7 @@ from policies.facts import Queue, Stack
 from policies.finding import Problem, Rule, error, warning
 
 from ._accounts import accounts
-from ._values import amount, gib, listed
+from ._values import amount, before, gib, listed
 from .queues import LABELS
 
 _RESOURCES = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
@@ -133,31 +133,32 @@ def children(stack: Stack) -> Iterator[Problem]:
 
 
 def capability(stack: Stack) -> Iterator[Problem]:
+    # helpers.Min took a resource that is not named for none; MinDimensionResource takes it for unlimited (proportion.go, v1.8.2).
+    old = stack.versions.volcano is None or before(stack.versions.volcano, "1.8.2")
     for account in accounts(stack):
         stated = {str(key) for key in account.queue.capability}
         if account.queue.scheduler != "volcano" or not stated:
             continue
-        asked: dict[str, str] = {}
+        asked: set[str] = set()
         for member in account.members:
             head = (member.workload.head,) if member.workload.head else ()
             for group in (*head, *member.workload.groups):
-                for name in {*group.limits, *group.requests}:
-                    asked.setdefault(str(name), member.workload.where)
-        missing = [name for name in asked if name not in stated]
+                asked.update(map(str, (*group.limits, *group.requests)))
+        missing = asked - stated if old else ({"cpu", "memory"} & asked) - stated if {"cpu", "memory"} & stated else set()
         if missing:
             yield warning(
                 account.queue.where,
-                f"its capability does not name {listed(missing)}, which its services ask for: Volcano versions differ in whether that means none",
-                "state every resource that its services ask for, or none at all",
+                f"its capability names {listed(stated)} and not {listed(missing)}, which its services ask for too: Volcano before 1.8.2 takes that for "
+                "none and places nothing, later versions for unlimited",
+                "state a limit for every resource that its services ask for",
             )
-        if stack.complete and not missing:
-            unused = [name for name in stated if name not in asked and "/" in name]
-            if unused and account.members:
-                yield warning(
-                    account.queue.where,
-                    f"its capability names {listed(unused)}, which none of its services asks for",
-                    "name resources as the nodes advertise them",
-                )
+        unknown = [name for name in stated if "/" in name and name not in asked]
+        if stack.complete and unknown and account.members:
+            yield warning(
+                account.queue.where,
+                f"its capability names {listed(unknown)}, which none of its services asks for",
+                "name resources as the nodes advertise them",
+            )
 
 
 RULES: tuple[Rule, ...] = (
@@ -198,8 +199,8 @@ RULES: tuple[Rule, ...] = (
         id="queue-capability",
         title="Volcano's capability names every resource asked for",
         why=(
-            "A capability with GPUs and no memory has blocked jobs that ask for memory; later versions take a missing resource for unlimited. A resource "
-            "the cluster does not have blocks the queue as well."
+            "A capability with GPUs and CPUs and no memory has blocked jobs that ask for memory; since 1.8.2 a missing resource is unlimited, which a half-stated limit hardly "
+            "means. A resource the cluster does not have blocks the queue as well."
         ),
         check=capability,
         sources=("volcano#3426", "volcano#3220"),

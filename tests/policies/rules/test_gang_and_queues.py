@@ -221,6 +221,9 @@ def test_volcano_capability_names_what_is_asked_for() -> None:
     assert found(replace(base, queues=(replace(base.queues[0], capability=full),))) == []
     part = {"cpu": "64", "nvidia.com/gpu": 8}
     assert found(replace(base, queues=(replace(base.queues[0], capability=part),))) == [("queue-capability", "warning")]
+    gpus = replace(base, queues=(replace(base.queues[0], capability={"nvidia.com/gpu": 8}),))
+    assert found(gpus) == []
+    assert found(replace(gpus, versions=replace(VERSIONS, volcano="1.8.0"))) == [("queue-capability", "warning")]
     odd = {**full, "amd.com/gpu": 8}
     assert found(replace(base, queues=(replace(base.queues[0], capability=odd),))) == [("queue-capability", "warning")]
 
