@@ -1,0 +1,127 @@
+"""Cluster software against the cluster's Kubernetes, and custom resources against the KubeRay that reads them.
+
+Not for: Karpenter's own Kubernetes versions (karpenter.py), or versions inside the images (versions.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.catalog.versions import (
+    KUBERAY_CLUSTER_FIELDS,
+    KUBERAY_GATES,
+    KUBERAY_OWN_FIELDS,
+    numbers,
+    support,
+)
+from policies.facts import Stack, Values, Workload
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, error, warning
+
+from ._values import before, chart_name, dig, listed, releases
+
+_CLUSTER_SPEC = {"RayCluster": None, "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+
+
+def kubernetes(stack: Stack) -> Iterator[Problem]:
+    cluster = numbers(stack.versions.kubernetes or "")[:2]
+    if not cluster:
+        return
+    for release in stack.releases:
+        name = chart_name(release)
+        row = support(name, release.version or "")
+        if row is None or name == "karpenter":
+            continue
+        if not numbers(row.first) <= cluster <= numbers(row.last):
+            yield warning(
+                release.where,
+                f"{name} {release.version} is validated for Kubernetes {row.first} to {row.last}, and the cluster has {stack.versions.kubernetes}",
+                f"use a version of {name} for it, or another Kubernetes",
+            )
+
+
+def fields(stack: Stack) -> Iterator[Problem]:
+    kuberay = stack.versions.kuberay
+    if kuberay is None:
+        return
+    for workload in stack.workloads:
+        found = list(_newer(workload, kuberay))
+        if found:
+            names = listed([name for name, _ in found])
+            least = max((minor for _, minor in found), key=numbers)
+            yield error(
+                workload.where,
+                f"KubeRay {kuberay} does not know {names}: the API server drops what a CRD has no field for, without a word",
+                f"use KubeRay {least} or newer (software.kuberay.version), or leave it out",
+            )
+
+
+def _newer(workload: Workload, kuberay: str) -> Iterator[tuple[str, str]]:
+    """(path in the custom resource, first minor) of every field that is set and unknown to this KubeRay."""
+    if workload.kind not in _CLUSTER_SPEC:
+        return
+    inside = _CLUSTER_SPEC[workload.kind]
+    cluster = mapping(workload.spec.get(inside)) if inside else workload.spec
+    own = KUBERAY_OWN_FIELDS.get(workload.kind, {})
+    for prefix, spec, table in (
+        (f"{inside}." if inside else "", cluster, KUBERAY_CLUSTER_FIELDS),
+        ("", workload.spec, own),
+    ):
+        for minor, paths in table.items():
+            if before(kuberay, minor):
+                yield from ((f"spec.{prefix}{path}", minor) for path in paths if _is_set(spec, path))
+
+
+def _is_set(values: Values, path: str) -> bool:
+    key, _, rest = path.partition(".")
+    value: Any = values.get(key.removesuffix("[]"))
+    if value is None:
+        return False
+    if not rest:
+        return True
+    inner = items(value) if key.endswith("[]") else [value]
+    return any(isinstance(each, Mapping) and _is_set(each, rest) for each in inner)
+
+
+def gates(stack: Stack) -> Iterator[Problem]:
+    for release in releases(stack, "kuberay-operator"):
+        named = [str(mapping(gate).get("name")) for gate in items(dig(release.values, "featureGates"))]
+        for name in named:
+            first = KUBERAY_GATES.get(name)
+            if first is not None and before(release.version, first):
+                yield error(
+                    release.where,
+                    f"feature gate {name} came with KubeRay {first}, and the operator {release.version} ends at a gate that it does not know",
+                    f"use KubeRay {first} or newer, or do without what needs the gate",
+                )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="versions-kubernetes",
+        title="Cluster software is validated for the cluster's Kubernetes",
+        why=(
+            "Schedulers and gateways are built against one Kubernetes client and tested on a range of versions. Outside of it they often work, until an API "
+            "they watch is gone."
+        ),
+        check=kubernetes,
+        sources=("KAI-Scheduler: SUPPORT.md", "volcano: README.md", "envoyproxy/gateway: releases/matrix.md"),
+    ),
+    Rule(
+        id="kuberay-fields",
+        title="Every field is known to the KubeRay that reads it",
+        why=(
+            "Unknown fields of a custom resource are pruned by the API server. Fault tolerance by rocksdb on KubeRay 1.6 is then no fault tolerance, and nothing says so."
+        ),
+        check=fields,
+        sources=("kuberay: CRDs of v1.2.2 to v1.7.0 compared",),
+    ),
+    Rule(
+        id="kuberay-gate-version",
+        title="Every feature gate is known to the KubeRay that gets it",
+        why="The operator parses its gates at start and exits on one that it does not know; all Ray resources of the cluster then stand still.",
+        check=gates,
+        sources=("kuberay: ray-operator/main.go, pkg/features/features.go",),
+    ),
+)
