@@ -40,7 +40,7 @@ def judge(resources: Iterable[Resource], known: Stack = EMPTY, rules: Sequence[R
     given = tuple(resources)
     first = reading(given, known)
     found = check(first.stack, None, rules)
-    if not any(each.unknown for each in given):
+    if not first.not_known:
         return Judged(tuple(Placed(f, first.origin(f.place)) for f in found), ())
     runs = [_by_key(found)]
     for guess in GUESSES:

@@ -109,6 +109,7 @@ def read(args: StackValidationArgs) -> list[Resource]:
             urn=each.urn,
             sources={key: [source.urn for source in sources] for key, sources in each.property_dependencies.items()},
             ignore_changes=each.opts.ignore_changes,
+            parent=each.parent.urn if each.parent else "",
         )
         for each in args.resources
     ]

@@ -161,6 +161,7 @@ def _resource(request: Any) -> Resource:
         json_format.MessageToDict(request.properties),
         urn=request.urn,
         ignore_changes=request.options.ignoreChanges,
+        parent=request.options.parent,
         provider_version=(version.string_value or None) if version is not None else None,
     )
 

@@ -25,19 +25,21 @@ _NAME_AND_VERSION = re.compile(r"(?P<name>.+?)-(?P<version>v?\d+\.\d+\.\d+.*)")
 
 
 def read(resource: Resource) -> Release | None:
-    """The release; None for another type, and where the values as a whole are not known: defaults in their place would lie."""
+    """The release; None for another type, and where the values as a whole are not known: defaults in their place would lie.
+
+    Chart resources register no inputs with the engine, so of those `rendered` sees what there is to see.
+    """
     if resource.type != RELEASE and resource.type not in CHARTS:
         return None
     props = resource.props
     values = _values(props)
     if not props.get("chart") or values is None or "values" in resource.unknown:
         return None
-    # The v3 Chart names repository and version in its fetch options, the v4 one and the Release in their properties.
     repository = mapping(props.get("repositoryOpts")).get("repo")
     release = resource.type == RELEASE
     return Release(
         name=str(props.get("name") or resource.name),
-        where=f"Helm {'release' if release else 'chart'} '{props.get('name') or resource.name}'",
+        where=where(resource),
         chart=str(props["chart"]),
         version=str(props["version"]) if props.get("version") else None,
         repository=str(repository) if repository else None,
@@ -68,6 +70,29 @@ def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
         result[key] = _merged(result[key], value) if both else value
     return result
+
+
+def where(resource: Resource) -> str:
+    """The place in a message, by Pulumi's name: Helm's own may be generated."""
+    return f"Helm {'release' if resource.type == RELEASE else 'chart'} '{resource.name}'"
+
+
+def rendered(chart: Resource, children: Iterable[Values]) -> list[Release]:
+    """What a Chart resource rendered, by the labels of its objects: chart and version, and no values."""
+    return [
+        Release(
+            name=chart.name,
+            where=where(chart),
+            chart=name,
+            version=version,
+            repository=None,
+            namespace=None,
+            values={},
+            values_known=False,
+            kind="chart",
+        )
+        for name, version in sorted(charts_by_label(children).items())
+    ]
 
 
 def charts_by_label(manifests: Iterable[Values]) -> dict[str, str]:

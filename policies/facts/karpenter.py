@@ -15,7 +15,7 @@ from typing import Any
 from policies.catalog import gpus, instances
 from policies.catalog.instances import Instance
 
-from . import nodes
+from . import nodes, sharing
 from .quantities import items, mapping, mib, quantity, whole
 from .records import NodePool, Taint, Values
 
@@ -55,10 +55,10 @@ def read(manifest: Values, classes: Mapping[str, Values]) -> NodePool:
     named = _values(requirements, TYPE)
     capacity = _values(requirements, CAPACITY) or ("on-demand",)
     zones = _values(requirements, ZONE)
-    reservation = next(
-        (str(t["id"]) for t in map(mapping, items(class_spec.get("capacityReservationSelectorTerms"))) if t.get("id")),
-        None,
-    )
+    terms = map(mapping, items(class_spec.get("capacityReservationSelectorTerms")))
+    reservation = next((str(term["id"]) for term in terms if term.get("id")), None)
+    if reservation is None and capacity == ("reserved",):
+        reservation = "of its EC2NodeClass"  # chosen by tags, or not known yet
     static = whole(spec.get("replicas"))
     efa = _efa(class_spec, types, zones)
     facts: dict[str, Any] = {
@@ -227,6 +227,7 @@ def _class(spec: Values, types: Sequence[Instance]) -> dict[str, Any]:
         "root_disk_gib": _disk_gib(spec, system or str(spec.get("amiFamily", "")).lower()),
         # Only a RAID of the local disks holds images and pods; else they are there and nobody uses them.
         "nvme_gb": nodes.nvme_gb(types) if spec.get("instanceStorePolicy") == "RAID0" else None,
+        "sharing": sharing.of_bottlerocket(str(spec.get("userData") or "")),
         "hop_limit": whole(mapping(spec.get("metadataOptions")).get("httpPutResponseHopLimit")) or _DEFAULT_HOP_LIMIT,
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from policies.catalog.instances import Instance
 
-from . import nodes
+from . import nodes, sharing
 from .aws import SUBNET, Found
 from .quantities import items, mapping, whole
 from .records import NodePool, Taint, Values
@@ -149,7 +149,9 @@ def _from_template(
     facts["efa_declared_interfaces"] = len(efa) or None
     facts["hop_limit"] = whole(mapping(spec.get("metadataOptions")).get("httpPutResponseHopLimit"))
     facts["root_disk_gib"] = _disk_gib(resource, template, refers)
-    facts["nvme_gb"] = nodes.nvme_gb(rows) if _uses_local_disks(spec) else None
+    user_data = _user_data(spec)
+    facts["nvme_gb"] = nodes.nvme_gb(rows) if uses_local_disks(user_data) else None
+    facts["sharing"] = sharing.of_bottlerocket(user_data)
     return facts
 
 
@@ -175,13 +177,18 @@ def _disk_gib(resource: Resource, template: Resource | None, refers: bool) -> in
     )
 
 
-def _uses_local_disks(spec: Values) -> bool:
-    """Whether user data makes the local disks one volume for images and pods (nodeadm: localStorage; eksctl, scripts: RAID0)."""
+def uses_local_disks(user_data: str) -> bool:
+    """Whether user data makes the local disks one volume for images and pods (nodeadm, Bottlerocket, others)."""
+    return any(word in user_data for word in ("localStorage", "ephemeral-storage", "RAID0"))
+
+
+def _user_data(spec: Values) -> str:
+    """User data as text: a launch template holds it in base64."""
+    given = str(spec.get("userData") or "")
     try:
-        text = base64.b64decode(str(spec.get("userData") or ""), validate=True).decode(errors="replace")
+        return base64.b64decode(given, validate=True).decode(errors="replace")
     except (binascii.Error, ValueError):
-        text = str(spec.get("userData") or "")
-    return "localStorage" in text or "RAID0" in text or "ephemeral-storage init" in text
+        return given
 
 
 def _market(spec: Values) -> str | None:

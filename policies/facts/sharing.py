@@ -1,4 +1,4 @@
-"""How GPUs of a pool are shared, read off the device plugin's configuration: GPU Operator, its own chart, a ConfigMap.
+"""How GPUs of a pool are shared, read off the device plugin's configuration: GPU Operator, its own chart, Bottlerocket.
 
 For pools that others declared: there sharing is not said of the pool but of the plugin, and a node label picks the entry.
 Not for: judging a configuration (policies/rules/device_plugin.py).
@@ -6,6 +6,7 @@ Not for: judging a configuration (policies/rules/device_plugin.py).
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,12 +22,35 @@ _PLUGINS = ("gpu-operator", "nvidia-device-plugin")
 
 def apply(pools: Iterable[NodePool], releases: Sequence[Release], objects: Iterable[Object]) -> tuple[NodePool, ...]:
     """The pools with the sharing that the stack's device plugins give their nodes; a pool that states its own keeps it."""
-    plugin = next((r for r in releases if _chart(r) in _PLUGINS), None)
+    plugin = next((r for r in releases if r.values_known and _chart(r) in _PLUGINS), None)
     if plugin is None:
         return tuple(pools)
     entries, default = _entries(plugin, objects)
     strategy = mapping(plugin.values.get("mig")).get("strategy") or plugin.values.get("migStrategy")
     return tuple(_shared(pool, entries, default, str(strategy or "single")) for pool in pools)
+
+
+def of_bottlerocket(user_data: str) -> Sharing:
+    """What Bottlerocket's settings make of its GPUs: its device plugin is part of the system and is set by user data."""
+    try:
+        settings = mapping(tomllib.loads(user_data).get("settings"))
+    except tomllib.TOMLDecodeError:
+        return Sharing()
+    nvidia = mapping(mapping(settings.get("kubelet-device-plugins")).get("nvidia"))
+    if nvidia.get("device-partitioning-strategy") == "mig":
+        profiles = mapping(mapping(nvidia.get("mig")).get("profile"))
+        profile = next(iter(profiles.values()), None)
+        return Sharing(strategy="mig", mig_profile=str(profile) if profile else None)
+    strategy = str(nvidia.get("device-sharing-strategy") or "none")
+    if strategy not in ("time-slicing", "mps"):
+        return Sharing()
+    chosen = mapping(nvidia.get(strategy))
+    return Sharing(
+        strategy=strategy.replace("-", "_"),
+        replicas=whole(chosen.get("replicas")),
+        rename_by_default=chosen.get("rename-by-default") is True,
+        fail_requests_greater_than_one=chosen.get("fail-requests-greater-than-one") is not False,
+    )
 
 
 def _chart(release: Release) -> str:

@@ -28,7 +28,21 @@ _CLASS = tuple(
         "networkInterfaces",
     )
 )
-_EXPOSING = ("Service", "Ingress", "HTTPRoute", "TCPRoute", "VirtualService")
+_JUDGED_KINDS = frozenset(
+    {
+        "Service",
+        "Ingress",
+        "HTTPRoute",
+        "TCPRoute",
+        "VirtualService",
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "Job",
+        "Pod",
+    }
+)
+"""Kinds of plain objects whose spec the rules read."""
 _SCHEDULERS = {"kai-scheduler": "kai", "": "none"}  # names of batchScheduler.name that differ from ours
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+[^@/]*)")
 
@@ -66,7 +80,9 @@ def read(resources: Iterable[Resource], known: Stack = EMPTY) -> Stack:
 
 def reading(resources: Iterable[Resource], known: Stack = EMPTY, guess: Guess = None) -> Reading:
     """Facts with their origins. With `guess`, unknown values are taken to be that (see wire.GUESSES), else they are left out."""
-    given = [each.guessed(guess) if guess is not None else each for each in resources]
+    # By URN: a program registers in any order, and the facts must be the same each time.
+    ordered = sorted(resources, key=lambda each: each.urn)
+    given = [each.guessed(guess) if guess is not None else each for each in ordered]
     reader = _Reader(given)
     for each in given:
         reader.take(each)
@@ -84,6 +100,10 @@ class _Reader:
             for m in (each.manifest for each in resources)
             if m is not None and karpenter.is_class(m)
         }
+        self.children: dict[str, list[Values]] = {}
+        for each in resources:
+            if each.parent and each.manifest is not None:
+                self.children.setdefault(each.parent, []).append(each.manifest)
         self.workloads: list[Workload] = []
         self.pools: list[NodePool] = []
         self.queues: list[Queue] = []
@@ -105,9 +125,9 @@ class _Reader:
             release = helm.read(resource)
             if release is not None:
                 self.releases.append(release)
-            name = resource.props.get("name") or resource.name
-            place = release.where if release else f"Helm release '{name}'"
-            self._from(resource, place, helm.JUDGED)
+            elif resource.type in helm.CHARTS and resource.urn:
+                self.releases.extend(helm.rendered(resource, self.children.get(resource.urn, ())))
+            self._from(resource, helm.where(resource), helm.JUDGED)
 
     def _object(self, resource: Resource, manifest: Values) -> None:
         queue = queues.read(manifest)
@@ -128,7 +148,7 @@ class _Reader:
             thing = objects.read(manifest)
             self.objects.append(thing)
             place = thing.where
-            fields = _CLASS if karpenter.is_class(manifest) else _MANIFEST if thing.kind in _EXPOSING else ()
+            fields = _CLASS if karpenter.is_class(manifest) else _MANIFEST if thing.kind in _JUDGED_KINDS else ()
         self._from(resource, place, fields)
 
     def _aws(self, resource: Resource) -> None:
@@ -163,9 +183,10 @@ class _Reader:
         """Join: sharing from device plugins into pools, versions and switches from releases."""
         releases = (*known.releases, *self.releases)
         charts = {release.chart.rstrip("/").rsplit("/", 1)[-1]: release for release in releases}
+        seen = {name: release for name, release in charts.items() if release.values_known}
         operator = next((o for o in self.objects if o.kind == "Deployment" and o.name == "kuberay-operator"), None)
         pools = sharing.apply((*known.pools, *self.pools), releases, self.objects)
-        kai = charts.get("kai-scheduler")
+        kai = seen.get("kai-scheduler")
         stack = replace(
             known,
             workloads=(*known.workloads, *self.workloads),
@@ -175,7 +196,7 @@ class _Reader:
             objects=(*known.objects, *self.objects),
             aws=(*known.aws, *self.aws),
             versions=self._versions(known.versions, charts, operator),
-            batch_scheduler=known.batch_scheduler or _batch_scheduler(charts.get("kuberay-operator"), operator),
+            batch_scheduler=known.batch_scheduler or _batch_scheduler(seen.get("kuberay-operator"), operator),
             gpu_sharing_enabled=(
                 mapping(kai.values.get("global")).get("gpuSharing") is True if kai else known.gpu_sharing_enabled
             ),

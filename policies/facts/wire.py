@@ -32,8 +32,8 @@ _TOKEN_KEY = re.compile(r"token|passw|secret|credential|api.?key|private.?key|ku
 # Shorter texts are words: hiding every "gpu" of a message because a secret tree holds one would hide the message.
 _LEAST_SECRET = 8
 _LEAVE_OUT = object()
-Guess = str | bool | None
-GUESSES: tuple[Guess, ...] = ("not-known", False, True)
+Guess = str | bool | int | None
+GUESSES: tuple[Guess, ...] = ("not-known", "999.0.0", False, True, 0, 1, 1_000_000)
 """Values that stand in for an unknown one, to see whether a finding depends on it (None: the value is left out)."""
 
 
@@ -50,6 +50,7 @@ class Resource:
     secrets: frozenset[str] = frozenset()  # texts that no message may show
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # property -> URNs its value comes from
     ignore_changes: tuple[str, ...] = ()
+    parent: str = ""
     provider_version: str | None = None
 
     def is_unknown(self, path: str) -> bool:
@@ -78,6 +79,7 @@ def resource(
     urn: str = "",
     sources: Mapping[str, Iterable[str]] = EMPTY,
     ignore_changes: Iterable[str] = (),
+    parent: str = "",
     provider_version: str | None = None,
 ) -> Resource:
     """A record from properties as they cross the wire (JSON types, sentinels, envelopes), or as a policy's proxies hold them."""
@@ -94,6 +96,7 @@ def resource(
         secrets=frozenset(secrets),
         sources={key: tuple(urns) for key, urns in sources.items()},
         ignore_changes=tuple(ignore_changes),
+        parent=parent,
         provider_version=provider_version,
     )
 
