@@ -57,7 +57,7 @@ class SoftwareRelease(pulumi.ComponentResource):
             ),
             values=deep_merge(dict(cluster_values), dict(release.values)),
             atomic=release.atomic,
-            cleanup_on_fail=True,
+            cleanup_on_fail=release.atomic,
             timeout=release.timeout_seconds,
             skip_crds=own_crds,
             opts=pulumi.ResourceOptions(parent=self, depends_on=steps),

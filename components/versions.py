@@ -20,6 +20,7 @@ class Chart:
     repository: https://... or oci://...; for oci the chart's full reference is repository/name.
     crds: addresses of CRD files, with {version} for the chart's version without v. They are applied ahead of the chart,
     because Helm installs a chart's crds/ folder once and never upgrades it. Empty: the chart upgrades its CRDs by itself.
+    rollback: whether Helm can go back to an earlier revision of it.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Chart:
     namespace: str
     source: str
     crds: tuple[str, ...] = ()
+    rollback: bool = True
 
 
 _RAW = "https://raw.githubusercontent.com"
@@ -56,6 +58,7 @@ KAI = Chart(
     repository="oci://ghcr.io/kai-scheduler/kai-scheduler",
     namespace="kai-scheduler",
     source="https://github.com/kai-scheduler/KAI-Scheduler/tree/v0.17.0/deployments/kai-scheduler",
+    rollback=False,  # docs/migrationguides/README.md, "Helm Rollback Not Supported": its templates look at the live cluster
 )
 VOLCANO = Chart(
     name="volcano",

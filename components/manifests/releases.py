@@ -119,6 +119,6 @@ def _release(part: Part, env: Environment, pools: Sequence[NodePool]) -> Release
         namespace=chart.namespace,
         values=deep_merge(part.values(env, pools), config.values),
         kind="manifests" if manifests else "release",
-        atomic=None if manifests else True,
+        atomic=None if manifests else chart.rollback,  # atomic is a rollback when an upgrade fails
         timeout_seconds=config.timeout_seconds,
     )

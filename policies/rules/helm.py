@@ -23,6 +23,9 @@ HOOKS = {
     "cert-manager": "wait for its API",
     "ingress-nginx": "make the certificate of its admission webhook",
 }
+# Charts whose stored manifests cannot be played back, so that the rollback of an atomic upgrade fails as well
+# (KAI-Scheduler: docs/migrationguides/README.md).
+NO_ROLLBACK = frozenset({"kai-scheduler"})
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 
 
@@ -66,7 +69,7 @@ def hooks(stack: Stack) -> Iterator[Problem]:
 
 def recovery(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
-        if release.kind != "release":
+        if release.kind != "release" or chart_name(release) in NO_ROLLBACK:
             continue
         if release.atomic is not True:
             yield warning(
