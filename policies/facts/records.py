@@ -120,7 +120,10 @@ class Release:
     repository: str | None
     namespace: str | None
     values: Values  # merged: ours or whoever's
-    kind: str = "release"  # release (helm.v3.Release) | chart (helm.v3/v4 Chart: no hooks) | manifests (no chart at all)
+    kind: str = (
+        "release"  # release (helm.v3.Release) | chart (helm.v3/v4 Chart: no hooks) | manifests (no chart at all)
+    )
+    values_known: bool = True  # False: only the chart and its version are seen, from labels of what it rendered
     atomic: bool | None = None
     timeout_seconds: int | None = None
 
