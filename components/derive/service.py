@@ -185,6 +185,9 @@ def _group(
         shares: list[tuple[float, int]] = []
         for _, _, model, replicas, _ in members:
             replicas_now = getattr(replicas, which)
+            if which == "max" and device == "gpu":
+                # in an in-place change the new replicas need GPUs beside the old ones
+                replicas_now += math.ceil(replicas_now * engine_args.surge_percent(replicas, device) / 100)
             ranks = replicas_now * model.parallel.data
             if shared:
                 shares.append((model.gpu.share or 1.0, ranks * model.parallel.tensor * model.parallel.pipeline))

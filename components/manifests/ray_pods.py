@@ -8,7 +8,7 @@ from typing import Any
 from components.config import PodShape, SecretKey
 from components.derive.spec import GroupSpec, ServiceSpec
 from components.manifests.serve_config import GROUP_STOCK, group_resource
-from components.node_pools import node_selector
+from components.node_pools import POOL_LABEL, node_selector
 from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
@@ -30,7 +30,7 @@ def head_group(spec: ServiceSpec) -> dict[str, Any]:
     group: dict[str, Any] = {
         "rayStartParams": {k: v for k, v in sorted(params.items()) if not (shape.resources and _in_resources(k))},
         "serviceType": shape.service_type,
-        "template": _template(spec, shape, "head", env, head.cpu, head.memory_gib, {}, head.pool, {}),
+        "template": _template(spec, shape, "head", env, head.cpu, head.memory_gib, {}, head.pool, {}, head.pool_name),
     }
     if shape.resources:
         group["resources"] = dict(sorted(shape.resources.items()))
@@ -65,7 +65,7 @@ def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
     limits, annotations = _gpu_limits(group)
     cpu, memory = group.cpu or DEFAULT_CPU, group.memory_gib or DEFAULT_MEMORY_GIB
     env = {"FI_PROVIDER": "efa"} if EFA in limits else {}
-    return _template(spec, spec.config.worker, role, env, cpu, memory, limits, group.pool, annotations)
+    return _template(spec, spec.config.worker, role, env, cpu, memory, limits, group.pool, annotations, group.pool_name)
 
 
 def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:
@@ -130,6 +130,7 @@ def _template(
     limits: dict[str, str],
     pool: NodePool | None,
     annotations: dict[str, str],
+    pool_name: str | None,
 ) -> dict[str, Any]:
     config = spec.config
     quantities = {"cpu": quantity(cpu), "memory": f"{memory_gib:g}Gi", **limits}
@@ -151,7 +152,9 @@ def _template(
     if shape.shm_gib is not None:
         container["volumeMounts"] = [{"name": "dshm", "mountPath": "/dev/shm"}]
         pod["volumes"] = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shape.shm_gib:g}Gi"}}]
-    selector = shape.node_selector if shape.node_selector is not None else (node_selector(pool) if pool else {})
+    # A pool that is not declared is selected all the same: the rule about selectors names it, and the closest that exists.
+    derived = node_selector(pool) if pool else ({POOL_LABEL: pool_name} if pool_name else {})
+    selector = shape.node_selector if shape.node_selector is not None else derived
     if selector:
         pod["nodeSelector"] = dict(sorted(selector.items()))
     tolerations = _tolerations(shape, pool)

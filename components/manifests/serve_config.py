@@ -8,7 +8,7 @@ from typing import Any
 from components.config import deep_merge
 from components.derive import engines as engine_args
 from components.derive.spec import EngineSpec, ServiceSpec
-from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, has
+from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, SURGE_SINCE, has
 from serve_apps import APPS
 
 ROUTERS = {
@@ -34,7 +34,7 @@ def llm_config(engine: EngineSpec, ray: str) -> dict[str, Any]:
     config: dict[str, Any] = {
         "model_loading_config": {"model_id": engine.name, "model_source": engine.source},
         "engine_kwargs": engine.engine_args,
-        "deployment_config": _deployment(engine),
+        "deployment_config": _deployment(engine, ray),
     }
     if model.accelerator_type:
         config["accelerator_type"] = model.accelerator_type
@@ -88,12 +88,14 @@ def _placement(engine: EngineSpec, ray: str) -> dict[str, Any]:
     return placement
 
 
-def _deployment(engine: EngineSpec) -> dict[str, Any]:
+def _deployment(engine: EngineSpec, ray: str) -> dict[str, Any]:
     model = engine.config
     replicas = model.replicas
     if engine.role == "prefill" and model.disaggregation is not None:
         replicas = model.disaggregation.prefill_replicas
     options: dict[str, Any] = engine_args.scaling(replicas, engine.engine_args, model.device)
+    if not has(ray, SURGE_SINCE):
+        options.pop("max_surge_percent", None)
     router = ROUTERS.get(model.routing.policy)
     if router or model.routing.options:
         options["request_router_config"] = {
@@ -132,11 +134,23 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
                 "import_path": import_path,
                 # one application is the endpoint; further ones lie beside it under their own prefix
                 "route_prefix": "/" if index == 0 else f"/{name}",
-                "args": {**args, **spec.config.app_args},
+                "args": {**args, **_ingress(spec), **spec.config.app_args},
             }
             for index, (name, args) in enumerate(applications)
         ],
         "http_options": {"host": "0.0.0.0", "port": spec.config.expose.port},
+    }
+
+
+def _ingress(spec: ServiceSpec) -> dict[str, Any]:
+    """Options of the OpenAI ingress: in an in-place change the new one answers before the old one goes, which finishes its requests."""
+    if not spec.engines or not has(spec.ray_version, SURGE_SINCE):
+        return {}
+    return {
+        "ingress_deployment_config": {
+            "graceful_shutdown_timeout_s": engine_args.DRAIN_SECONDS,
+            "max_surge_percent": 100,
+        }
     }
 
 

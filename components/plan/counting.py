@@ -11,7 +11,6 @@ from components.derive.spec import GroupSpec, ServiceSpec
 from components.plan.result import PoolPlan, Range
 from policies.facts import NodePool, Use
 
-
 EMPTIEST = 16  # nodes whose free room an upgrade may use: bounds the work for pools of a thousand services
 
 
