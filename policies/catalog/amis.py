@@ -13,12 +13,17 @@ from policies.catalog.lookup import lookup
 
 OperatingSystem = Literal["al2", "al2023", "bottlerocket", "custom"]
 
-# The two accelerated AL2023 images and Bottlerocket's cover different GPU families; g7 needs driver 595, they have 580.
+# g7 needs driver 595. AL2023 x86 images carry it beside 580 since release v20260917 and choose at first boot
+# (awslabs/amazon-eks-ami#2768, 2026-09-21); Bottlerocket has 580 only. Bottlerocket arm64 drives g5g only (EKS user guide).
 _X86_GPU_FAMILIES = frozenset(
     {"g4dn", "g5", "g6", "g6e", "g6f", "g7e", "gr6", "gr6f", "p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en"}
     | {"p6-b200", "p6-b300"}
 )
-_ARM_GPU_FAMILIES = frozenset({"g5g", "p6e-gb200", "p6e-gb300"})
+_AL2023_GPU_FAMILIES = {
+    "x86_64": _X86_GPU_FAMILIES | {"g7"},
+    "arm64": frozenset({"g5g", "p6e-gb200", "p6e-gb300"}),
+}
+_BOTTLEROCKET_GPU_FAMILIES = {"x86_64": _X86_GPU_FAMILIES, "arm64": frozenset({"g5g"})}
 _NO_FAMILIES: frozenset[str] = frozenset()
 
 
@@ -26,7 +31,7 @@ _NO_FAMILIES: frozenset[str] = frozenset()
 class AmiType:
     """One value of amiType.
 
-    nvidia_driver: major version of the driver in the image, None without one. toolkit: the container toolkit is set up as
+    nvidia_driver: major version of the driver in the image, None without one (for g7 AL2023 images load 595 instead). toolkit: the container toolkit is set up as
     containerd's runtime. device_plugin: the NVIDIA device plugin (and MIG manager) are part of the operating system, so
     the GPU Operator must not bring its own. gpu_families: EC2 families whose GPUs the image drives.
     min_kubernetes: first EKS minor version for which the image exists in this form (driver 580, kernel 6.12), None where
@@ -60,7 +65,7 @@ class AmiType:
 
 
 def _nvidia(name: str, system: OperatingSystem, architecture: Architecture, device_plugin: bool) -> AmiType:
-    families = _X86_GPU_FAMILIES if architecture == "x86_64" else _ARM_GPU_FAMILIES
+    families = (_AL2023_GPU_FAMILIES if system == "al2023" else _BOTTLEROCKET_GPU_FAMILIES)[architecture]
     return AmiType(name, system, architecture, 580, True, device_plugin, families, "1.33")
 
 
@@ -76,6 +81,7 @@ AMI_TYPES: tuple[AmiType, ...] = (
     _plain("AL2023_x86_64_STANDARD", "al2023", "x86_64"),
     _plain("AL2_ARM_64", "al2", "arm64", deprecated=True),
     _plain("AL2_x86_64", "al2", "x86_64", deprecated=True),
+    # Driver: awslabs/amazon-eks-ami#2379, 2025-10-29. Families: those of the other x86 images, not stated for AL2.
     AmiType("AL2_x86_64_GPU", "al2", "x86_64", 570, True, False, _X86_GPU_FAMILIES, None, deprecated=True),
     _plain("BOTTLEROCKET_ARM_64", "bottlerocket", "arm64"),
     _plain("BOTTLEROCKET_ARM_64_FIPS", "bottlerocket", "arm64"),

@@ -265,10 +265,10 @@ def test_an_estimate_takes_less_than_a_tenth_of_a_millisecond() -> None:
     model = models.get("Llama-3.1-405B")
     shapes = [EngineShape(tensor_parallel_size=8, max_model_len=4096 + i) for i in range(300)]
     best = float("inf")
-    for _ in range(3):  # the machine may be busy with something else: the best of three counts
+    for _ in range(10):  # processor time and the best of ten: other work of the machine must not count
         estimate.cache_clear()
-        start = time.perf_counter()
+        start = time.thread_time()
         for shape in shapes:
             estimate(model, _H100, shape)
-        best = min(best, (time.perf_counter() - start) / len(shapes))
+        best = min(best, (time.thread_time() - start) / len(shapes))
     assert best < 100e-6

@@ -36,19 +36,37 @@ def gpu_pool(**over: object) -> Stack:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (stack(pools=(core(), l4(), h100(name="x", where="node pool 'x'", instance_types=("p5.48xl",), efa=False, **OTHER))), [("pool-type", "error")]),
+        (
+            stack(
+                pools=(
+                    core(),
+                    l4(),
+                    h100(name="x", where="node pool 'x'", instance_types=("p5.48xl",), efa=False, **OTHER),
+                )
+            ),
+            [("pool-type", "error")],
+        ),
         (stack(pools=(core(instance_types=("m7i-flex.2xlarge",)), l4())), [("pool-type", "warning")]),
         (stack(pools=(core(), l4(gpu="L5", kind="existing", instance_types=()))), [("pool-type", "error")]),
         (stack(pools=(core(), l4(gpu=None, kind="existing", instance_types=()))), [("pool-type", "error")]),
         (gpu_pool(instance_types=("g6.2xlarge", "g5.2xlarge")), [("pool-types-together", "warning")]),
         (gpu_pool(instance_types=("g6.2xlarge", "g6.12xlarge")), [("pool-types-together", "warning")]),
-        (gpu_pool(instance_types=("g6.2xlarge", "m7i.2xlarge")), [("pool-image", "warning"), ("pool-types-together", "error")]),
-        (gpu_pool(instance_types=("g5.2xlarge", "g5g.2xlarge")), [("pool-image", "error"), ("pool-types-together", "error"), ("pool-types-together", "warning")]),
+        (
+            gpu_pool(instance_types=("g6.2xlarge", "m7i.2xlarge")),
+            [("pool-image", "warning"), ("pool-types-together", "error")],
+        ),
+        (
+            gpu_pool(instance_types=("g5.2xlarge", "g5g.2xlarge")),
+            [("pool-image", "error"), ("pool-types-together", "error"), ("pool-types-together", "warning")],
+        ),
         (gpu_pool(ami_type="AL2023_x86_64_STANDARD"), [("pool-image", "error")]),
         (gpu_pool(ami_type="AL2023_ARM_64_NVIDIA"), [("pool-image", "error")]),
         (gpu_pool(ami_type="AL2023_x86_64_NVIDA"), [("pool-image", "error")]),
         (gpu_pool(ami_type="AL2_x86_64_GPU"), [("pool-image", "error")]),
-        (gpu_pool(instance_types=("g7.2xlarge",), gpu="RTX-PRO-4500"), [("pool-image", "error")]),
+        (
+            gpu_pool(ami_type="BOTTLEROCKET_x86_64_NVIDIA", instance_types=("g7.2xlarge",), gpu="RTX-PRO-4500"),
+            [("pool-image", "error")],
+        ),
         (gpu_pool(ami_type="CUSTOM", ami_id="ami-1", driver_version="595"), []),
         (gpu_pool(ami_type="CUSTOM", driver_version="595"), [("pool-image", "error")]),
         (gpu_pool(ami_type="CUSTOM", ami_id="ami-1", driver_version=None), [("pool-image", "warning")]),
@@ -62,7 +80,12 @@ def gpu_pool(**over: object) -> Stack:
         (gpu_pool(zones=("us-east-1a",), zones_declared=True), []),
         (gpu_pool(spot=True), [("pool-availability", "warning")]),
         (gpu_pool(spot=True, instance_types=("g6.2xlarge", "g6.4xlarge")), []),
-        (gpu_pool(spot=True, reservation="cr-1", reservation_kind="on_demand", zones=("us-east-1a",), zones_declared=True), [("pool-reservation", "error")]),
+        (
+            gpu_pool(
+                spot=True, reservation="cr-1", reservation_kind="on_demand", zones=("us-east-1a",), zones_declared=True
+            ),
+            [("pool-reservation", "error")],
+        ),
         (gpu_pool(efa=True), [("operator-installed", "warning"), ("pool-efa", "error")]),
         (gpu_pool(root_disk_gib=20, nvme_gb=0), [("pool-disk", "error")]),
         (gpu_pool(root_disk_gib=30, nvme_gb=0), [("pool-disk", "error")]),
@@ -84,11 +107,19 @@ def test_what_is_wrong_with_a_pool(given: Stack, expected: list[tuple[str, str]]
         ({"reservation_kind": "capacity_block"}, []),
         ({"zones": (), "zones_declared": False}, [("pool-reservation", "warning")]),
         ({"reservation": None, "reservation_kind": None}, []),  # EFA keeps it in one zone anyway
-        ({"efa": False, "reservation": None, "reservation_kind": None}, [("network-efa-multi-node", "warning"), ("pool-availability", "warning")]),
-        ({"efa": False, "reservation": None, "reservation_kind": None, "zones": ()}, [("network-efa-multi-node", "warning")]),
+        (
+            {"efa": False, "reservation": None, "reservation_kind": None},
+            [("network-efa-multi-node", "warning"), ("pool-availability", "warning")],
+        ),
+        (
+            {"efa": False, "reservation": None, "reservation_kind": None, "zones": ()},
+            [("network-efa-multi-node", "warning")],
+        ),
     ],
 )
-def test_what_is_wrong_with_reserved_and_scarce_capacity(over: dict[str, object], expected: list[tuple[str, str]]) -> None:
+def test_what_is_wrong_with_reserved_and_scarce_capacity(
+    over: dict[str, object], expected: list[tuple[str, str]]
+) -> None:
     assert found(with_pool(two_node_stack(), **over)) == expected
 
 
@@ -149,7 +180,10 @@ def test_scale_up_beyond_karpenters_limits_is_a_warning() -> None:
     workload = given.workloads[0]
     group = replace(workload.groups[0], max=5)
     engines = (replace(workload.engines[0], max_replicas=5, autoscaled=True),)
-    given = replace(given, workloads=(replace(workload, autoscaling=True, autoscaler_version="v2", groups=(group,), engines=engines),))
+    given = replace(
+        given,
+        workloads=(replace(workload, autoscaling=True, autoscaler_version="v2", groups=(group,), engines=engines),),
+    )
     assert found(given) == [("karpenter-limits", "warning")]
 
 
@@ -161,7 +195,10 @@ def test_scale_up_beyond_karpenters_limits_is_a_warning() -> None:
         (with_values(devicePlugin={"enabled": False}), [("operator-host-software", "error")]),
         (with_values(with_pool(ami_type="BOTTLEROCKET_x86_64_NVIDIA"), devicePlugin={"enabled": False}), []),
         (with_pool(ami_type="BOTTLEROCKET_x86_64_NVIDIA"), [("operator-host-software", "error")]),
-        (with_values(with_pool(ami_type="AL2023_x86_64_STANDARD"), driver={}), [("operator-host-software", "error"), ("pool-image", "error")]),
+        (
+            with_values(with_pool(ami_type="AL2023_x86_64_STANDARD"), driver={}),
+            [("operator-host-software", "error"), ("pool-image", "error")],
+        ),
         (with_values(with_pool(ami_type="CUSTOM", ami_id="ami-1"), driver={"enabled": True}), []),
         (without_release("gpu-operator"), [("operator-installed", "error")]),
         (replace(without_release("gpu-operator"), cluster="existing"), []),
@@ -187,7 +224,13 @@ def test_the_operator_tolerates_the_default_taint_and_no_other() -> None:
 def test_nfds_worker_is_named_when_only_it_stays_away() -> None:
     exists = {"key": "dedicated", "operator": "Exists"}
     equal = {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}
-    given = with_pool(with_values(daemonsets={"tolerations": [exists, {"operator": "Exists"}]}, **{"node-feature-discovery": {"worker": {"tolerations": [equal]}}}), taints=(Taint(key="nvidia.com/gpu", value="true"),))
+    given = with_pool(
+        with_values(
+            daemonsets={"tolerations": [exists, {"operator": "Exists"}]},
+            **{"node-feature-discovery": {"worker": {"tolerations": [equal]}}},
+        ),
+        taints=(Taint(key="nvidia.com/gpu", value="true"),),
+    )
     assert sentences(given, "operator-tolerations") == [
         "release 'gpu-operator': Node Feature Discovery's worker does not tolerate nvidia.com/gpu=true:NoSchedule of node pool 'l4': the node is never "
         "labelled as a GPU node, and the operator's daemon sets want 0 pods, without an event; add {key: nvidia.com/gpu, operator: Exists} to "
@@ -198,9 +241,18 @@ def test_nfds_worker_is_named_when_only_it_stays_away() -> None:
 @pytest.mark.parametrize(
     ("text", "fragment"),
     [
-        ("flags: {renameByDefault: true}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "under flags is ignored"),
-        ("sharing: {renameByDefault: true, timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "is ignored"),
-        ("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}, mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}", "the plugin takes one"),
+        (
+            "flags: {renameByDefault: true}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
+            "under flags is ignored",
+        ),
+        (
+            "sharing: {renameByDefault: true, timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",
+            "is ignored",
+        ),
+        (
+            "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}, mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}",
+            "the plugin takes one",
+        ),
         ("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}", "shares nothing"),
         ("sharing: {timeSlicing: {}}", "names no resources"),
         ("version: v1", "has no timeSlicing for it"),
@@ -212,6 +264,10 @@ def test_what_is_wrong_with_the_device_plugins_configuration(text: str, fragment
 
 
 def test_a_pool_that_is_labelled_with_an_entry_that_is_not_there_is_an_error() -> None:
-    given = with_values(sliced_stack(), devicePlugin={"config": {"create": True, "name": "x", "data": {"other": "version: v1"}}})
+    given = with_values(
+        sliced_stack(), devicePlugin={"config": {"create": True, "name": "x", "data": {"other": "version: v1"}}}
+    )
     assert found(given) == [("device-plugin-config", "error")]
-    assert found(with_values(sliced_stack(), devicePlugin={"config": {"create": True}})) == [("device-plugin-config", "error")]
+    assert found(with_values(sliced_stack(), devicePlugin={"config": {"create": True}})) == [
+        ("device-plugin-config", "error")
+    ]
