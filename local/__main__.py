@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from local import cache, cluster, preflight, progress, stack, tools
+from local import cache, cluster, gobuild, preflight, progress, stack, tools
 from local.errors import LocalError
 from local.settings import Settings, from_environment
 
@@ -49,9 +49,16 @@ def check(run: Run) -> None:
 
 def get_tools(run: Run) -> None:
     """kubectl, Pulumi and, for a cluster of our own, the programs of the node."""
-    tools.ensure()
     if run.kubeconfig is None:
+        from local.images import serve
+
+        fetched = progress.Beside(serve.made)  # gigabytes to fetch, while the compiler has the processors
+        gobuild.ensure_all(tools.to_build(own_cluster=True))
         tools.node_programs()
+        tools.ensure()
+        fetched.finish()
+    else:
+        tools.ensure()
     tools.remember_kubeconfig(run.kubeconfig)
 
 
@@ -132,12 +139,12 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="Delete images and the cache of builds as well.")] = False,
 ) -> None:
     """Take the local cluster down with all that is in it; leaves nothing running or mounted."""
-    given = tools.given_kubeconfig()
-    if given:
+    if tools.given_kubeconfig():
         stack.destroy()
     else:
         cluster.down(from_environment(), images=everything)
-    tools.forget_state()
+        tools.forget_stack(stack.STACK)
+    tools.remember_kubeconfig(None)
     if everything:
         cache.remove_all()
 

@@ -6,6 +6,7 @@ run cut short leaves nothing that looks finished. Not for state: what a running 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -55,6 +56,19 @@ def lock(name: str) -> Iterator[None]:
         yield
     finally:
         held.release()
+
+
+@contextmanager
+def shared(name: str) -> Iterator[None]:
+    """Hold the lock `name` together with others that share it; who wants it alone, by `lock`, waits for all."""
+    folder = root() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def find(name: str, version: str, recipe: str = "") -> Path | None:

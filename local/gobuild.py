@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,8 +55,24 @@ def ensure(build: GoBuild) -> Path:
     if found:
         return found
     go = toolchain()
-    with cache.lock("go"):  # one build takes all cores; two would only be in each other's way
+    with cache.shared("go"):
         return cache.ensure(build.name, version, lambda folder: _build(build, go, folder), recipe=build.key())
+
+
+def ensure_all(wanted: Sequence[GoBuild]) -> None:
+    """Build what the cache lacks of `wanted`, two at a time: the linker and some big packages keep one processor only."""
+    missing = [build for build in wanted if not is_built(build)]
+    if not missing:
+        return
+    toolchain()
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        running = [pool.submit(ensure, build) for build in missing]
+        try:
+            for each in as_completed(running):
+                each.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def toolchain() -> Path:

@@ -89,10 +89,10 @@ def ensure() -> None:
 
 def to_build(*, own_cluster: bool) -> list[GoBuild]:
     """What `ensure()`, and `node_programs()` for a cluster of our own, would have to build."""
-    wanted = [builds.KUBERAY, *([builds.KUBERNETES, builds.COREDNS] if own_cluster else [])]
-    present = {builds.KUBECTL: _kubectl_on_path, builds.PULUMI: _pulumi_on_path, builds.PULUMI_KUBERNETES: _provider_installed}
-    missing = [build for build in (*wanted, *present) if not gobuild.is_built(build)]
-    return [build for build in missing if build not in present or not present[build]()]
+    on_path = {builds.KUBECTL: _kubectl_on_path, builds.PULUMI: _pulumi_on_path, builds.PULUMI_KUBERNETES: _provider_installed}
+    ours = {builds.KUBERNETES, builds.COREDNS, builds.KUBERAY} if own_cluster else set()
+    missing = [build for build in builds.BUILDS if build in {*ours, *on_path} and not gobuild.is_built(build)]
+    return [build for build in missing if build in ours or not on_path[build]()]
 
 
 def environment(kubeconfig: Path | None = None) -> dict[str, str]:
@@ -139,10 +139,15 @@ def given_kubeconfig() -> Path | None:
     return Path(target.read_text()) if target.exists() else None
 
 
-def forget_state() -> None:
-    """Forget what Pulumi noted of a cluster that is gone, and which cluster that was."""
-    remember_kubeconfig(None)
-    shutil.rmtree(state() / "pulumi-state", ignore_errors=True)
+def forget_stack(stack: str) -> None:
+    """Forget what Pulumi noted of a stack whose cluster is gone; other stacks of the file backend are left alone."""
+    noted = state() / "pulumi-state" / ".pulumi"
+    for pattern in (f"*/**/{stack}", f"*/**/{stack}.*"):
+        for path in list(noted.glob(pattern)):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def trim() -> None:

@@ -103,6 +103,15 @@ def test_a_lock_is_free_again_when_its_holder_is_killed() -> None:
         assert time.monotonic() - begun < 5
 
 
+def test_sharers_hold_a_lock_together_and_keep_out_who_wants_it_alone() -> None:
+    program = "from local import cache\nwith cache.lock('x'): print('alone', flush=True)"
+    with cache.shared("x"), cache.shared("x"):
+        alone = subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            alone.wait(2)
+    assert alone.communicate(timeout=20)[0] == "alone\n"
+
+
 def test_a_relative_xdg_folder_is_ignored_as_the_specification_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "some/where")
     assert cache.root() == Path.home() / ".cache" / "llm-serving-stack"

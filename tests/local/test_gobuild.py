@@ -75,6 +75,23 @@ def test_a_module_with_replacements_is_built_and_runs(hello: GoBuild) -> None:
     assert (gobuild.fetch_module("hello") / "cmd" / "hello" / "main.go").read_text() == SOURCE["cmd/hello/main.go"]
 
 
+def test_several_programs_are_built_at_once_and_what_is_there_is_kept(hello: GoBuild) -> None:
+    other = GoBuild(name="other", module="hello", programs={"hello": f"{MODULE}/cmd/hello"})
+    first = gobuild.ensure(hello)
+    made = (first / "hello").stat().st_mtime_ns
+    gobuild.ensure_all([hello, other])
+    assert gobuild.is_built(other)
+    assert (first / "hello").stat().st_mtime_ns == made
+
+
+def test_one_build_that_fails_is_told_and_the_others_are_kept(hello: GoBuild) -> None:
+    gone = GoBuild(name="gone", module="hello", programs={"gone": f"{MODULE}/cmd/gone"})
+    with pytest.raises(LocalError, match="go build of gone failed"):
+        gobuild.ensure_all([gone, hello])
+    assert gobuild.is_built(hello)
+    assert not gobuild.is_built(gone)
+
+
 def test_a_module_of_another_hash_is_refused(hello: GoBuild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(pins.GO_MODULES, "hello", pins.GoModule(path=MODULE, version="v1.2.3", sum="h1:other="))
     with pytest.raises(LocalError, match=r"Go module example\.com/hello v1\.2\.3 has hash h1:.*, pinned is h1:other="):

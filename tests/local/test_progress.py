@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import threading
+
 import pytest
+from rich.console import Console
 
 from local import progress
 
@@ -21,3 +25,31 @@ def test_a_step_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         pass
     lines = [line.split() for line in capsys.readouterr().err.splitlines() if "..." not in line]
     assert [line[:2] for line in lines] == [["failed", "building"], ["ok", "fetching"]]
+
+
+def test_steps_of_two_threads_share_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(progress, "console", Console(file=written, force_terminal=True, width=80, color_system=None))
+    inside = threading.Barrier(2)
+
+    def work() -> None:
+        with progress.step("fetching [bytes]"):
+            inside.wait(10)
+
+    other = progress.Beside(work)
+    with progress.step("building") as current:
+        current.detail = "half"
+        inside.wait(10)
+        other.finish()
+    assert "ok  fetching [bytes]" in written.getvalue()
+    assert "ok  building" in written.getvalue()
+    assert progress._board._shown is None
+
+
+def test_work_beside_raises_where_it_is_waited_for() -> None:
+    def fail() -> None:
+        raise ValueError("no network")
+
+    work = progress.Beside(fail)
+    with pytest.raises(ValueError, match="no network"):
+        work.finish()

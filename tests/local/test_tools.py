@@ -56,12 +56,12 @@ def test_what_is_on_path_need_not_be_built(home: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(tools, "_kubectl_on_path", lambda: None)
     missing = tools.to_build(own_cluster=False)
-    assert set(missing) == {builds.KUBERAY, builds.KUBECTL, builds.PULUMI, builds.PULUMI_KUBERNETES}
+    assert set(missing) == {builds.KUBECTL, builds.PULUMI, builds.PULUMI_KUBERNETES}
     _program(home / "bin", "pulumi", "v3.280.0")
     _program(home / "bin", "pulumi-resource-kubernetes", "")
     monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
-    assert set(tools.to_build(own_cluster=False)) == {builds.KUBERAY, builds.KUBECTL}
-    assert {builds.KUBERNETES, builds.COREDNS} <= set(tools.to_build(own_cluster=True))
+    assert set(tools.to_build(own_cluster=False)) == {builds.KUBECTL}
+    assert {builds.KUBERNETES, builds.COREDNS, builds.KUBERAY} <= set(tools.to_build(own_cluster=True))
 
 
 def test_our_own_links_are_not_taken_for_what_the_person_has(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_given_kubeconfig_is_remembered_until_it_is_forgotten(home: Path) -> N
     given.write_text("")
     tools.remember_kubeconfig(given)
     assert tools.environment()["KUBECONFIG"] == str(given)
-    tools.forget_state()
+    tools.remember_kubeconfig(None)
     assert tools.environment()["KUBECONFIG"] == "/var/lib/llm-serving-stack/local/kubeconfig"
 
 
@@ -126,3 +126,19 @@ def test_an_official_language_host_is_preferred(home: Path, monkeypatch: pytest.
 def test_the_built_provider_says_which_commit_it_is() -> None:
     assert builds.provider_version() == "4.25.0-20260115033456.f47bc2d6f199"
     assert gobuild._short(pins.PULUMI_KUBERNETES) == "v4.0.0"
+
+
+def test_only_the_stack_of_the_cluster_that_is_gone_is_forgotten() -> None:
+    noted = tools.state() / "pulumi-state" / ".pulumi"
+    files = [
+        f"{kind}/project/{name}"
+        for name in ("local", "dev", "local-two")
+        for kind, name in (("stacks", f"{name}.json"), ("stacks", f"{name}.json.bak"), ("history", f"{name}/1.json"))
+    ]
+    for file in [*files, "meta.yaml"]:
+        (noted / file).parent.mkdir(parents=True, exist_ok=True)
+        (noted / file).touch()
+    tools.forget_stack("local")
+    left = {str(path.relative_to(noted)) for path in noted.rglob("*") if path.is_file()}
+    assert left == {"meta.yaml", *(file for file in files if "/local." not in file and "/local/" not in file)}
+    assert len(left) == 7

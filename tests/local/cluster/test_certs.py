@@ -17,7 +17,12 @@ from kubernetes import client, config
 from local.cluster import certs
 from local.cluster.certs import Authority, KeyPair, Leaf
 
-SERVER = Leaf(name="server", common_name="kube-apiserver", dns_names=("kubernetes.default.svc",), addresses=(IPv4Address("127.0.0.1"),))
+SERVER = Leaf(
+    name="server",
+    common_name="kube-apiserver",
+    dns_names=("kubernetes.default.svc",),
+    addresses=(IPv4Address("127.0.0.1"),),
+)
 CLIENT = Leaf(name="admin", common_name="someone", organization="system:masters")
 
 
@@ -91,9 +96,20 @@ def test_files_that_are_right_are_kept(authority: Authority) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        Leaf(name="server", common_name="kube-apiserver", dns_names=SERVER.dns_names, addresses=(IPv4Address("10.0.0.1"),)),
+        Leaf(
+            name="server",
+            common_name="kube-apiserver",
+            dns_names=SERVER.dns_names,
+            addresses=(IPv4Address("10.0.0.1"),),
+        ),
         Leaf(name="server", common_name="other", dns_names=SERVER.dns_names, addresses=SERVER.addresses),
-        Leaf(name="server", common_name="kube-apiserver", organization="g", dns_names=SERVER.dns_names, addresses=SERVER.addresses),
+        Leaf(
+            name="server",
+            common_name="kube-apiserver",
+            organization="g",
+            dns_names=SERVER.dns_names,
+            addresses=SERVER.addresses,
+        ),
     ],
 )
 def test_a_certificate_for_something_else_is_made_again(authority: Authority, changed: Leaf) -> None:

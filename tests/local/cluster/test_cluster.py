@@ -53,7 +53,9 @@ def _look() -> Machine:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     mine = [str(SETTINGS.state), SETTINGS.cgroup]
-    commands = [path.read_bytes().replace(b"\0", b" ").decode() for path in _readable(Path("/proc").glob("[0-9]*/cmdline"))]
+    commands = [
+        path.read_bytes().replace(b"\0", b" ").decode() for path in _readable(Path("/proc").glob("[0-9]*/cmdline"))
+    ]
     return Machine(
         firewall="\n".join(line for line in lines("iptables-save") if not line.startswith("#")),
         devices=frozenset(path.name for path in Path("/sys/class/net").iterdir()),
@@ -61,7 +63,9 @@ def _look() -> Machine:
         # Mounts below the cache are of an image that somebody builds at the same time.
         mounts=frozenset(line for line in Path("/proc/mounts").read_text().splitlines() if "/entries/" not in line),
         forwarding=Path("/proc/sys/net/ipv4/ip_forward").read_text(),
-        control_groups=frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{SETTINGS.cgroup.lstrip('/')}*")),
+        control_groups=frozenset(
+            str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{SETTINGS.cgroup.lstrip('/')}*")
+        ),
         processes=frozenset(command for command in commands if any(word in command for word in mine)),
         folders=frozenset(path for path in ("/var/lib/kubelet", "/var/lib/cni", "/etc/cni") if Path(path).exists()),
     )
@@ -113,7 +117,12 @@ def running() -> Iterator[Cluster]:
 
 def kubectl(*arguments: str, given: str | None = None) -> str:
     result = subprocess.run(
-        ["kubectl", *arguments], input=given, env=tools.environment(SETTINGS.kubeconfig), capture_output=True, text=True, check=False
+        ["kubectl", *arguments],
+        input=given,
+        env=tools.environment(SETTINGS.kubeconfig),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -240,6 +249,35 @@ def test_logs_of_a_pod_can_be_read(running: Cluster, client: str) -> None:
     assert kubectl("logs", "speaker") == "said so\n"
 
 
+def _local(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"XDG_STATE_HOME": str(state)}
+    return subprocess.run(
+        [sys.executable, "-m", "local", *words],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_cluster_that_is_given_is_used_from_then_on(running: Cluster, tmp_path: Path) -> None:
+    done = _local(tmp_path, "up", "--kubeconfig", str(running.kubeconfig), "--until", "cluster")
+    assert done.returncode == 0, done.stderr
+    assert f"export KUBECONFIG={running.kubeconfig}" in _local(tmp_path, "env").stdout.splitlines()
+    assert "e2e" in _local(tmp_path, "kubectl", "get", "nodes").stdout
+
+
+def test_a_given_cluster_that_does_not_answer_is_told(running: Cluster, tmp_path: Path) -> None:
+    dead = tmp_path / "dead"
+    dead.write_text(running.kubeconfig.read_text().replace("10.231.7.2:6443", "127.0.0.1:9"))
+    done = _local(tmp_path, "up", "--kubeconfig", str(dead), "--until", "cluster")
+    assert done.returncode == 1
+    assert f"the cluster of {dead} does not answer" in done.stderr
+    assert f"to fix: make `kubectl --kubeconfig {dead} version` work first" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("name", ["kube-apiserver", "kubelet", "containerd", "etcd"])
 def test_a_killed_service_is_started_again(running: Cluster, client: str, name: str) -> None:
     before = cluster.status(SETTINGS)[name]
@@ -297,7 +335,13 @@ class TestFromNothingToNothing:
         up = cluster.up(SETTINGS)
         listed = subprocess.run(up.ctr("images", "list", "-q"), capture_output=True, text=True, check=True)
         assert "localhost/pause:1" in listed.stdout
-        _until(lambda: not subprocess.run(up.ctr("containers", "list", "-q"), capture_output=True, text=True, check=True).stdout)
+        _until(
+            lambda: (
+                not subprocess.run(
+                    up.ctr("containers", "list", "-q"), capture_output=True, text=True, check=True
+                ).stdout
+            )
+        )
 
     @pytest.mark.parametrize("seconds", [0.4, 0.8, 1.2, 2, 3, 5])
     def test_up_that_is_cut_short_can_be_run_again(self, running: Cluster, seconds: float) -> None:

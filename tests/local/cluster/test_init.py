@@ -29,7 +29,12 @@ class Node:
         self.until(lambda: (run / "status.json").exists())
 
     def define(self, name: str, *argv: str) -> None:
-        spec = {"argv": list(argv), "env": {"GREETING": "hello"}, "log": str(self.run / f"{name}.log"), "digest": "-".join(argv)}
+        spec = {
+            "argv": list(argv),
+            "env": {"GREETING": "hello"},
+            "log": str(self.run / f"{name}.log"),
+            "digest": "-".join(argv),
+        }
         (self.run / "services" / f"{name}.json").write_text(json.dumps(spec))
         self.process.send_signal(signal.SIGHUP)
 

@@ -68,7 +68,9 @@ def test_configuration_files_can_be_read_and_name_what_the_command_lines_name(
     kubelet = yaml.safe_load(next(iter(services["kubelet"].files.values())))
     assert kubelet["containerRuntimeEndpoint"] == f"unix://{containerd['grpc']['address']}"
     assert kubelet["imageGCHighThresholdPercent"] == 100
-    network = json.loads(next(text for path, text in services["containerd"].files.items() if path.suffix == ".conflist"))
+    network = json.loads(
+        next(text for path, text in services["containerd"].files.items() if path.suffix == ".conflist")
+    )
     assert network["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.0.0/16"}]]
     proxy = yaml.safe_load(next(iter(services["kube-proxy"].files.values())))
     assert proxy["clusterCIDR"] == "10.244.0.0/16"
@@ -81,7 +83,9 @@ def test_no_key_or_certificate_is_on_a_command_line(settings: Settings, programs
         assert all("BEGIN" not in text and "client-key-data" not in text for text in service.files.values())
 
 
-def test_role_based_access_is_on_and_the_kubelet_asks_the_api_server(settings: Settings, programs: NodePrograms) -> None:
+def test_role_based_access_is_on_and_the_kubelet_asks_the_api_server(
+    settings: Settings, programs: NodePrograms
+) -> None:
     services = _all(Plan(settings, programs))
     assert "--authorization-mode=Node,RBAC" in services["kube-apiserver"].argv
     kubelet = yaml.safe_load(next(iter(services["kubelet"].files.values())))
