@@ -65,7 +65,7 @@ def gpu_pool(**over: object) -> Stack:
         (gpu_pool(ami_type="AL2_x86_64_GPU"), [("pool-image", "error")]),
         (
             gpu_pool(ami_type="BOTTLEROCKET_x86_64_NVIDIA", instance_types=("g7.2xlarge",), gpu="RTX-PRO-4500"),
-            [("pool-image", "error")],
+            [("operator-host-software", "error"), ("pool-image", "error")],
         ),
         (gpu_pool(ami_type="CUSTOM", ami_id="ami-1", driver_version="595"), []),
         (gpu_pool(ami_type="CUSTOM", driver_version="595"), [("pool-image", "error")]),
