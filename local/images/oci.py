@@ -135,14 +135,6 @@ class Image:
         """The image's digest."""
         return blob_of(self.manifest_bytes()).digest
 
-    def chain_ids(self) -> tuple[str, ...]:
-        """Names of the snapshots that a store unpacks the layers into, from the lowest up (image-spec, "Layer ChainID")."""
-        chain: list[str] = []
-        for layer in self.layers:
-            both = f"{chain[-1]} {layer.digest}" if chain else ""
-            chain.append(f"sha256:{hashlib.sha256(both.encode()).hexdigest()}" if both else layer.digest)
-        return tuple(chain)
-
 
 def write_archive(target: BinaryIO, images: Sequence[Image], layers: Mapping[str, Layer]) -> None:
     """Write an archive of the images to a file or a pipe, with the given layers in it, by their digest.

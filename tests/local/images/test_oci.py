@@ -111,10 +111,3 @@ def test_a_layer_that_changed_since_it_was_measured_is_not_written_under_its_old
     (folder / "a.txt").write_text("z")
     with pytest.raises(ValueError, match="a layer of localhost/thing:v1 has changed since it was measured"):
         write_archive(io.BytesIO(), [image], {digest: layer})
-
-
-def test_chain_ids_are_those_of_the_image_specification() -> None:
-    a, b = blob_of(b"a"), blob_of(b"b")
-    image = Image(name="x:1", layers=(a, b), config={})
-    second = hashlib.sha256(f"{a.digest} {b.digest}".encode()).hexdigest()
-    assert image.chain_ids() == (a.digest, f"sha256:{second}")
