@@ -38,7 +38,8 @@ def derived(model: Model, role: str, util: float | None) -> dict[str, Any]:
         args["data_parallel_size"] = parallel.data
     if parallel.expert:
         args["enable_expert_parallel"] = True
-    if util is not None and "kv_cache_memory_bytes" not in model.engine_args:
+    if util is not None:
+        # beside kv_cache_memory_bytes too: vLLM still checks at start that this much is free (v1/worker/utils.py request_memory)
         args["gpu_memory_utilization"] = util
     if model.lora is not None:
         args.update(enable_lora=True, max_loras=model.lora.max_adapters, max_lora_rank=model.lora.max_rank)

