@@ -7,7 +7,8 @@ from components.config import PROJECT, AwsCluster
 
 def cluster_name(config: AwsCluster, environment: str) -> str:
     """The EKS cluster's name: stated, else project and environment. Also that of Karpenter's queue and of log groups."""
-    return config.name or f"{PROJECT}-{environment}"
+    # Names of environments may have dots, those of clusters may not.
+    return config.name or f"{PROJECT}-{environment}".replace(".", "-")
 
 
 def log_group(cluster: str) -> str:

@@ -32,6 +32,10 @@ DEVICE_PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 """Label with which a node picks its entry of the device plugin's ConfigMap; its value is the pool's name."""
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """Label with which a node tells the MIG manager how to cut its GPUs; its value is a mig-parted configuration."""
+DEPLOY_DEVICE_PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
+DEPLOY_MIG_MANAGER_LABEL = "nvidia.com/gpu.deploy.mig-manager"
+"""Labels that keep the GPU Operator's own device plugin and MIG manager off a node when they are "false" (gpu-operator v26.7.0:
+controllers/state_manager.go adds the missing ones as "true" and leaves the others alone)."""
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Label by which cluster-autoscaler knows a GPU node whose device plugin is not up yet; without it, it adds another node
 (kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
@@ -211,8 +215,14 @@ def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None, gpu: gpus.Gpu | 
     labels = {**pool.labels, POOL_LABEL: name}
     if gpu and pool.kind == "managed":
         labels.setdefault(ACCELERATOR_LABEL, f"nvidia-{gpu.name.lower()}")
+    own_plugin = bool(ami and ami.device_plugin)
+    if gpu and (own_plugin or pool.sharing.strategy == "volcano_vgpu"):
+        # Another device plugin serves these nodes; beside nodes that need the operator's, its own must stay away.
+        labels.setdefault(DEPLOY_DEVICE_PLUGIN_LABEL, "false")
+    if gpu and own_plugin:
+        labels.setdefault(DEPLOY_MIG_MANAGER_LABEL, "false")
     # Bottlerocket has the device plugin and the MIG manager in the operating system, set by its own user data.
-    if pool.sharing.strategy in _PLUGIN_CONFIGURED and not (ami and ami.device_plugin):
+    if pool.sharing.strategy in _PLUGIN_CONFIGURED and not own_plugin:
         labels.setdefault(DEVICE_PLUGIN_CONFIG_LABEL, name)
         if pool.sharing.strategy == "mig" and pool.sharing.mig_profile:
             labels.setdefault(MIG_CONFIG_LABEL, mig_config(pool.sharing.mig_profile))

@@ -23,8 +23,9 @@ class WeightsBucket(pulumi.ComponentResource):
     def __init__(self, name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-serving:aws:WeightsBucket", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        # S3 names are shared by all accounts: a prefix, and the provider adds what makes it the only one.
-        bucket = aws.s3.Bucket(name, bucket_prefix=f"{name[:36]}-", opts=child)
+        # S3 names are shared by all accounts and in lower case: a prefix, and the provider adds what makes it the only one.
+        prefix = name.lower().replace("_", "-")[:36]
+        bucket = aws.s3.Bucket(name, bucket_prefix=f"{prefix}-", opts=child)
         aws.s3.BucketPublicAccessBlock(
             name,
             bucket=bucket.bucket,

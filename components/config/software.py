@@ -86,8 +86,8 @@ class AwsCluster(Strict):
     """aws"""
     region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")
     """AWS region, e.g. us-east-1."""
-    name: str | None = None
-    """Cluster name; derived from project and environment."""
+    name: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,79}$")
+    """Cluster name; derived from project and environment. Up to 80 characters: Karpenter's queue has the same name."""
     create: bool = True
     """Make the cluster. False: an EKS cluster called `name` is there; it only gets node pools, roles and software."""
     kubernetes_version: str | None = None
@@ -115,6 +115,15 @@ class AwsCluster(Strict):
     def _an_existing_cluster_has_a_name_and_a_network(self) -> AwsCluster:
         if not self.create and (self.name is None or self.network.vpc_id is None):
             raise ValueError("create: false needs name, network.vpc_id, network.private_subnet_ids and network.zones")
+        return self
+
+    @model_validator(mode="after")
+    def _a_control_plane_spans_two_zones(self) -> AwsCluster:
+        if self.create and self.network.zones and len(set(self.network.zones)) < 2:
+            raise ValueError(
+                f"network.zones is {', '.join(self.network.zones)}; EKS takes subnets in at least two zones "
+                "(a pool can still be in one: node_pools.<name>.zones)"
+            )
         return self
 
 

@@ -95,7 +95,12 @@ def test_nodes_carry_the_labels_that_choose_their_device_plugin_and_mig_configur
         ami="BOTTLEROCKET_x86_64_NVIDIA",
         sharing={"strategy": "mig", "mig_profile": "1g.10gb"},
     )
-    assert bottlerocket.labels == {"llm-serving/pool": "pool", "k8s.amazonaws.com/accelerator": "nvidia-h100"}
+    assert bottlerocket.labels == {
+        "k8s.amazonaws.com/accelerator": "nvidia-h100",
+        "llm-serving/pool": "pool",
+        "nvidia.com/gpu.deploy.device-plugin": "false",
+        "nvidia.com/gpu.deploy.mig-manager": "false",
+    }
 
 
 def test_an_existing_pool_is_what_its_config_states():
