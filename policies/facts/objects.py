@@ -10,6 +10,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from policies.catalog import ray_releases
+
 from . import ray, vllm
 from .quantities import items, mapping, whole
 from .records import Object, Values, Workload
@@ -39,6 +41,8 @@ _CLUSTER_SCOPED = frozenset(
 # The image's tag says versions where nothing else does: rayproject/ray-llm:2.52.0-py311-cu128, vllm/vllm-openai:v0.11.2.
 _PYTHON, _CUDA = re.compile(r"py(\d)(\d{1,2})(?![0-9])"), re.compile(r"cu(\d{2})(\d)(?![0-9])")
 _VLLM = re.compile(r"(?:^|/)vllm(?:-openai|-cpu-release-repo)?:v?(\d+\.\d+(?:\.\d+)?)")
+
+_RAY_LLM = re.compile(r"(?:^|/)ray-llm:(\d+\.\d+)\.\d+")
 
 
 def is_workload(manifest: Values) -> bool:
@@ -96,9 +100,11 @@ def image_versions(image: str) -> dict[str, str]:
         match = pattern.search(tag.partition(":")[2])
         if match:
             found[name] = f"{match[1]}.{match[2]}"
-    match = _VLLM.search(image)
+    match, ray_llm = _VLLM.search(image), _RAY_LLM.search(image)
     if match:
         found["vllm"] = match[1]
+    elif ray_llm and (release := ray_releases.BY_MINOR.get(ray_llm[1])) and release.pinned:
+        found["vllm"] = release.vllm_first  # Ray's own image holds what ray[llm] pins
     return found
 
 

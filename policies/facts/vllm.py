@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -145,11 +146,24 @@ _ALIASES = {
 }
 
 
-def _split(word: str) -> list[str]:
+_COMMAND = re.compile(r"vllm\s+serve|-m\s+vllm\.entrypoints")
+
+
+def _split(script: str) -> list[str]:
+    """Words of the vLLM command inside a shell script: from its name to the end of the command; the whole without one."""
+    found = _COMMAND.search(script)
+    text = (script[found.start() :] if found else script).replace("\\\n", " ").replace("\n", " ; ")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
     try:
-        return shlex.split(word)
-    except ValueError:
-        return word.split()
+        for word in lexer:
+            if word and set(word) <= set(";&|<>()"):
+                break
+            words.append(word)
+    except ValueError:  # a quote that never closes
+        return text.split()
+    return words
 
 
 def _value(text: str) -> Any:

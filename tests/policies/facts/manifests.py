@@ -142,7 +142,7 @@ spec:
         containers:
         - name: vllm-leader
           image: vllm/vllm-openai:v0.11.2
-          command: [sh, -c, "bash multi-node-serving.sh leader --ray_cluster_size=2; vllm serve meta-llama/Meta-Llama-3.1-405B-Instruct --port 8080 --tensor-parallel-size 8 --pipeline_parallel_size 2"]
+          command: [sh, -c, "bash multi-node-serving.sh leader --ray_cluster_size=2; vllm serve meta-llama/Meta-Llama-3.1-405B-Instruct --port 8080 --tensor-parallel-size 8 --pipeline_parallel_size 2 --distributed-executor-backend ray"]
           resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}
     workerTemplate:
       spec:

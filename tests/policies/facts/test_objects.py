@@ -64,6 +64,28 @@ def test_a_leader_worker_set_is_one_engine_over_several_pods() -> None:
     (engine,) = got.engines
     assert (engine.source, engine.tensor, engine.pipeline) == ("meta-llama/Meta-Llama-3.1-405B-Instruct", 8, 2)
     assert (got.groups[0].hosts, got.groups[0].replicas, got.groups[0].gpus) == (2, 2, 8)
+    assert set(engine.engine_args) == {"tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"}
+
+
+@pytest.mark.parametrize(
+    ("script", "args"),
+    [
+        ("vllm serve a/b --max-model-len 1024; echo --done", {"max_model_len": 1024}),
+        ("pip install x --upgrade && exec vllm serve a/b --dtype half | tee --append log", {"dtype": "half"}),
+        ("vllm serve a/b \\\n  --dtype half \\\n  --seed 1\nsleep 3 --forever", {"dtype": "half", "seed": 1}),
+        ("X=1 python3 -m vllm.entrypoints.openai.api_server --model a/b --seed 1 > /log --x", {"seed": 1}),
+        (
+            """vllm serve a/b --kv-transfer-config '{"kv_role": "kv_both; x"}' &""",
+            {"kv_transfer_config": {"kv_role": "kv_both; x"}},
+        ),
+        ("vllm serve a/b --served-model-name 'never closed", {}),
+    ],
+)
+def test_of_a_shell_script_only_the_vllm_command_is_read(script: str, args: dict[str, Any]) -> None:
+    container = {"name": "v", "image": "vllm/vllm-openai:v0.11.0", "command": ["sh", "-c"], "args": [script]}
+    (got,) = read(manifests([pods("Deployment", "apps/v1", container)])).workloads
+    assert got.engines[0].source == "a/b"
+    assert got.engines[0].engine_args == args
 
 
 @pytest.mark.parametrize(
@@ -122,6 +144,7 @@ def test_anything_else_is_an_object_with_its_place() -> None:
     [
         ("rayproject/ray-llm:2.52.0-py311-cu128", {"python": "3.11", "cuda": "12.8"}),
         ("vllm/vllm-openai:v0.11.2", {"vllm": "0.11.2"}),
+        ("rayproject/ray-llm:2.60.0-py312-cu130", {"python": "3.12", "cuda": "13.0", "vllm": "0.29.0"}),
         ("vllm/vllm-openai:latest", {}),
         ("lmcache/vllm-openai:2025-05-27-v1", {}),
         ("lmcache/lmstack-router:0.1.7", {}),

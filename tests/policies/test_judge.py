@@ -1,0 +1,158 @@
+"""`python -m policies.judge`: files in, findings and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from policies import judge
+
+from .facts.manifests import DATA_ON_EKS, KUBERAY_SAMPLE, LEADER_WORKER_SET, PRODUCTION_STACK
+
+APP = typer.Typer()
+APP.command()(judge.main)
+
+
+def run(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(APP, [*words], input=stdin)
+
+
+def found(*words: str) -> list[dict[str, Any]]:
+    result = run(*words, "--format", "json")
+    findings: list[dict[str, Any]] = json.loads(result.stdout)["findings"]
+    assert result.exit_code == (1 if any(each["severity"] == "error" for each in findings) else 0)
+    return findings
+
+
+def file(folder: Path, text: str, name: str = "llm.yaml") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_a_finding_says_where_in_which_file_what_and_what_to_do(tmp_path: Path) -> None:
+    path = file(tmp_path, DATA_ON_EKS)
+    (head,) = (each for each in found(path) if each["severity"] == "error")
+    assert head["rule"] == "upgrade-head-service"
+    assert head["severity"] == "error"
+    assert head["place"] == "RayService rayserve-vllm/vllm"
+    assert head["file"] == path
+    assert head["message"].startswith("headService.metadata.name 'vllm' is set: ")
+    assert head["mend"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        # The sample as it is, on the newest Ray: its vLLM has no `device` any more.
+        (KUBERAY_SAMPLE.replace("2.46.0", "2.60.0").replace("py311-cu124", "py312-cu130"), "engine-arguments"),
+        (DATA_ON_EKS, "upgrade-head-service"),
+        (PRODUCTION_STACK.replace("/dev/shm", "/shm"), "network-shared-memory"),
+        (LEADER_WORKER_SET, "network-shared-memory"),
+        (LEADER_WORKER_SET.replace("size: 2", "size: 1"), "topology-one-pod"),
+    ],
+)
+def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, text: str, rule: str) -> None:
+    assert rule in {each["rule"] for each in found(file(tmp_path, text)) if each["severity"] == "error"}
+
+
+def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> None:
+    both = f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}"
+    assert [each for each in found(file(tmp_path, both)) if each["severity"] == "error"] == []
+    memory = "        volumeMounts: [{mountPath: /dev/shm, name: shm}]\n      volumes: [{name: shm, emptyDir: {medium: Memory}}]"
+    group = LEADER_WORKER_SET.replace(
+        'resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}\n    workerTemplate',
+        f'resources: {{limits: {{nvidia.com/gpu: "8", memory: 1124Gi}}}}\n  {memory.replace(chr(10), chr(10) + "  ")}\n    workerTemplate',
+    )
+    assert [each for each in found(file(tmp_path, group)) if each["severity"] == "error"] == []
+
+
+def test_folders_are_searched_and_objects_of_several_files_judged_together(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    file(tmp_path / "a", KUBERAY_SAMPLE)
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: ray-serve-llm-head-svc}\n"
+    file(tmp_path / "a" / "b", service, "service.yml")
+    file(tmp_path / "a" / "b", "not judged", "notes.txt")
+    (clash,) = (each for each in found(str(tmp_path)) if each["rule"] == "name-unique")
+    assert clash["file"].endswith("service.yml")
+
+
+def test_standard_input_is_a_file_too() -> None:
+    result = run("-", "--format", "json", stdin=f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}")
+    places = {each["place"].split(":")[0] for each in json.loads(result.stdout)["findings"]}
+    assert "RayService default/ray-serve-llm" in places
+
+
+def test_rules_are_set_as_in_an_environment_s_config(tmp_path: Path) -> None:
+    path = file(tmp_path, KUBERAY_SAMPLE)
+    assert "security-dashboard-delete" in {each["rule"] for each in found(path)}
+    given = found(path, "--policy", "security-dashboard-delete=off", "--policy", "head-fault-tolerance=error")
+    levels = {each["rule"]: each["severity"] for each in given}
+    assert "security-dashboard-delete" not in levels
+    assert levels["head-fault-tolerance"] == "error"
+    (miss,) = (each for each in found(path, "--policy", "head-fault-tolerence=off") if each["place"] == "policy")
+    assert "did you mean 'head-fault-tolerance'" in miss["mend"]
+
+
+def test_facts_of_the_environment_are_taken_from_a_file(tmp_path: Path) -> None:
+    text = KUBERAY_SAMPLE.replace(
+        "        spec:\n          containers:\n          - name: ray-worker",
+        "        spec:\n          nodeSelector: {pool: l4}\n          containers:\n          - name: ray-worker",
+    )
+    path = file(tmp_path, text)
+    pool = "pools: {l4: {gpu: L4, gpus_per_node: 1, cpu: 64, memory_gib: 200, labels: {pool: l4}}}"
+    assert not [each for each in found(path) if each["rule"] == "placement-node-size"]
+    given = found(path, "--environment", file(tmp_path, pool, "environment.yaml"))
+    assert [each for each in given if each["rule"] == "placement-node-size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.yaml", "a: 1\n  b: 2\n", "a.yaml:2:4: not YAML: "),
+        ("chart.yaml", "kind: {{ .Values.kind }}\n", "render the template first (helm template, kustomize build)"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_named_with_line_and_column(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    result = run(file(tmp_path, text, name))
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_missing_file_and_a_wrong_option_are_said_plainly(tmp_path: Path) -> None:
+    missing = run(str(tmp_path / "none.yaml"))
+    assert missing.exit_code == 2
+    assert "none.yaml: cannot be read" in missing.stderr
+    odd = run(file(tmp_path, KUBERAY_SAMPLE), "--policy", "x")
+    assert (odd.exit_code, odd.stderr.strip()) == (
+        2,
+        "--policy x: no '='; write RULE=error, RULE=warning or RULE=off",
+    )
+    facts = run(file(tmp_path, KUBERAY_SAMPLE), "--environment", file(tmp_path, "pool: {}", "e.yaml"))
+    assert facts.exit_code == 2
+    assert "pool: unknown key; did you mean 'pools'?" in facts.stderr
+
+
+def test_the_table_keeps_brackets_of_messages_and_counts(tmp_path: Path) -> None:
+    result = run(file(tmp_path, LEADER_WORKER_SET))
+    assert "1 objects judged: 1 errors, 2 warnings" in result.output
+    assert "network-shared-memory" in result.output
+    claim = PRODUCTION_STACK.replace("mountPath: /dev/shm", "mountPath: /shm").replace("[{mountPath", "[{mountPath")
+    assert "volumeMounts: [{name: shm, mountPath: /dev/shm}]" in " ".join(run(file(tmp_path, claim)).output.split())
+
+
+def test_it_runs_as_a_module_without_pulumi(tmp_path: Path) -> None:
+    code = "import sys, runpy; sys.argv=['judge', sys.argv[1]]; sys.modules['pulumi']=None; runpy.run_module('policies.judge', run_name='__main__')"
+    result = subprocess.run(
+        [sys.executable, "-c", code, file(tmp_path, DATA_ON_EKS)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1, result.stderr
+    assert "upgrade-head-service" in result.stdout
