@@ -9,7 +9,7 @@ from components.config import Environment, load_file, parse
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-east-1"
-CORE = {"instance_types": ["m7i.large"], "min": 2, "max": 4}
+CORE = {"instance_types": ["m7i.xlarge"], "min": 2, "max": 4}
 BLOCK = {"id": "cr-0123456789abcdef0", "kind": "capacity_block"}
 ODCR = {"id": "cr-00000000000000001", "kind": "on_demand"}
 
