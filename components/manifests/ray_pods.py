@@ -77,6 +77,10 @@ def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str,
     resources = {"CPU": f"{logical}"}
     if group.device == "gpu":
         resources["GPU"] = f"{group.gpus_per_pod}"
+    for engine in spec.engines:
+        if engine.group == group.name and engine.config.accelerator_type:
+            # LLMConfig adds a crumb of it to every bundle, and the autoscaler does not derive it from the group
+            resources[f"accelerator_type:{engine.config.accelerator_type}"] = "1"
     if len(spec.groups) > 1:
         resources[group_resource(group.name)] = GROUP_STOCK
     return resources

@@ -69,7 +69,15 @@ def hooks(stack: Stack) -> Iterator[Problem]:
 
 def recovery(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
-        if release.kind != "release" or chart_name(release) in NO_ROLLBACK:
+        if release.kind != "release":
+            continue
+        if chart_name(release) in NO_ROLLBACK:
+            if release.atomic is True:
+                yield warning(
+                    release.where,
+                    f"it is atomic and {chart_name(release)} has no rollback: a failed update leaves its objects between two versions",
+                    "set atomic: false, and update again after a failure",
+                )
             continue
         if release.atomic is not True:
             yield warning(

@@ -50,7 +50,10 @@ def test_k5_charts_with_hooks_as_a_chart_are_a_warning(chart: str) -> None:
 def test_k6_a_release_that_does_not_roll_back_is_a_warning() -> None:
     assert ("helm-recovery", "warning") in release(atomic=None)
     assert release() == set()
-    assert all(r.atomic and r.timeout_seconds for r in planned(KAI).stack.releases)
+    assert ("helm-recovery", "warning") in release(chart="kai-scheduler")  # its chart has no rollback
+    assert release(chart="kai-scheduler", atomic=False) == set()
+    ours = planned(KAI).stack.releases
+    assert all(r.timeout_seconds and r.atomic is (r.name != "kai-scheduler") for r in ours)
 
 
 def test_k8_replicas_are_not_fought_over() -> None:
@@ -161,6 +164,13 @@ def test_l20_selectors_and_taints_come_from_one_source() -> None:
     assert {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"} in spec["tolerations"]
     assert ("placement-selector", "error") in found(chat(worker={"node_selector": {"gpu": "l4"}}))
     assert ("placement-taint", "error") in found(chat(worker={"tolerations": []}))
+
+
+@pytest.mark.parametrize("patch", [chat(pool="l44"), chat(head={"pool": "cor"}), model(pool="l4x")])
+def test_a_pool_that_is_not_declared_is_refused_by_name(patch: Config) -> None:
+    sentences = [f.sentence() for f in planned(patch).plan.findings if f.rule == "placement-selector"]
+    assert sentences
+    assert all("does not exist" in s and "did you mean" in s for s in sentences)
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def kai_stack(**over: Any) -> Stack:
         "releases": (
             gpu_operator(),
             kuberay(batchScheduler={"name": "kai-scheduler"}),
-            release("kai-scheduler", "v0.17.0", {"global": {"gpuSharing": True, "clusterAutoscaling": True}}),
+            release("kai-scheduler", "v0.17.0", {"global": {"gpuSharing": True, "clusterAutoscaling": True}}, atomic=False),
         ),
     }
     return stack(**{**given, **over})
@@ -449,6 +449,7 @@ COMPLIANT = {
 MODULES = (
     rules.head_pod,
     rules.placement,
+    rules.placement_gpu,
     rules.capacity,
     rules.budget,
     rules.pool_types,

@@ -64,7 +64,10 @@ def autoscaled(given: Stack, low: int, high: int, **over: Any) -> Stack:
         (with_engine(autoscaled(stack(), 2, 4), max_replicas_per_node=1), ("gang-replicas-per-node", "warning")),
         (with_service(autoscaled(stack(), 2, 4), ray_version="2.48.0"), ("gang-autoscaler-v2", "warning")),
         (replace(stack(), batch_scheduler="scheduler-plugins"), ("gang-podgroup-frozen", "warning")),
-        (replace(kai_stack(), versions=replace(VERSIONS, kai="0.17.0", kuberay="1.5.1")), ("gang-scheduler-versions", "error")),
+        (
+            replace(kai_stack(), versions=replace(VERSIONS, kai="0.17.0", kuberay="1.5.1")),
+            ("gang-scheduler-versions", "error"),
+        ),
     ],
 )
 def test_what_is_wrong_with_replica_counts(given: Stack, expected: tuple[str, str]) -> None:
@@ -154,7 +157,9 @@ def test_an_unknown_queue_is_answered_with_the_closest() -> None:
         ({"kai.scheduler/queue": "team"}, [("queue-label", "error")]),
     ],
 )
-def test_what_is_wrong_with_the_name_of_a_volcano_queue(labels: dict[str, str], expected: list[tuple[str, str]]) -> None:
+def test_what_is_wrong_with_the_name_of_a_volcano_queue(
+    labels: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
     assert found(with_service(volcano_stack(), labels=labels)) == expected
 
 
@@ -198,7 +203,9 @@ def test_the_limit_of_an_ancestor_counts_for_all_its_leaves() -> None:
     both = (replace(parent, gpu_limit=3, gpu_quota=-1), leaf, replace(leaf, name="other", where="queue 'other'"))
     second = service(name="code", where="service 'code'", labels={**KAI_LABELS, "kai.scheduler/queue": "other"})
     given = kai_stack(queues=both, workloads=(service(labels=KAI_LABELS), second), pools=(core(), l4()))
-    assert any("its 2 services need 4 GPUs at rest and it is limited to 3" in s for s in sentences(given, "queue-limit"))
+    assert any(
+        "its 2 services need 4 GPUs at rest and it is limited to 3" in s for s in sentences(given, "queue-limit")
+    )
 
 
 def test_a_preemptible_service_may_live_on_borrowed_gpus() -> None:
@@ -240,11 +247,20 @@ def test_kai_takes_no_k8s_job_mode_and_no_workloads_in_its_namespace() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (with_values(kai_stack(), "kuberay-operator", batchScheduler={"name": "kai-scheduler", "enabled": True}), [("helm-batch-scheduler", "error")]),
-        (with_values(kai_stack(), "kuberay-operator", batchScheduler={"name": "kai"}), [("helm-batch-scheduler", "error")]),
+        (
+            with_values(kai_stack(), "kuberay-operator", batchScheduler={"name": "kai-scheduler", "enabled": True}),
+            [("helm-batch-scheduler", "error")],
+        ),
+        (
+            with_values(kai_stack(), "kuberay-operator", batchScheduler={"name": "kai"}),
+            [("helm-batch-scheduler", "error")],
+        ),
         (with_values(kai_stack(), "kuberay-operator", batchScheduler={}), [("helm-batch-scheduler", "error")]),
         (with_values(volcano_stack(), "kuberay-operator", batchScheduler={"enabled": True}), []),
-        (replace(kai_stack(), releases=(*kai_stack().releases, release("volcano", "1.15.1"))), [("helm-one-scheduler", "warning")]),
+        (
+            replace(kai_stack(), releases=(*kai_stack().releases, release("volcano", "1.15.1"))),
+            [("helm-one-scheduler", "warning")],
+        ),
         (without_release("kai-scheduler", kai_stack()), [("helm-one-scheduler", "error")]),
         (without_release("kuberay-operator"), [("helm-operator", "error")]),
         (with_values(chart="kuberay-operator", watchNamespace=["models"]), [("helm-operator", "error")]),
@@ -273,17 +289,41 @@ def test_what_is_wrong_with_releases(given: Stack, expected: list[tuple[str, str
     [
         ({"autoscaling": False}, "needs Ray's autoscaler"),
         ({"upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 5}}, "no gatewayClassName"),
-        ({"upgrade_options": {"stepSizePercent": 60, "intervalSeconds": 5, "maxSurgePercent": 50, "gatewayClassName": "eg"}}, "more than maxSurgePercent 50"),
-        ({"upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 0, "gatewayClassName": "eg"}}, "intervalSeconds 0 is not more than 0"),
-        ({"upgrade_options": {"stepSizePercent": 150, "intervalSeconds": 5, "gatewayClassName": "eg"}}, "stepSizePercent 150 is not between"),
+        (
+            {
+                "upgrade_options": {
+                    "stepSizePercent": 60,
+                    "intervalSeconds": 5,
+                    "maxSurgePercent": 50,
+                    "gatewayClassName": "eg",
+                }
+            },
+            "more than maxSurgePercent 50",
+        ),
+        (
+            {"upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 0, "gatewayClassName": "eg"}},
+            "intervalSeconds 0 is not more than 0",
+        ),
+        (
+            {"upgrade_options": {"stepSizePercent": 150, "intervalSeconds": 5, "gatewayClassName": "eg"}},
+            "stepSizePercent 150 is not between",
+        ),
         ({"upgrade_options": {"intervalSeconds": 5, "gatewayClassName": "eg"}}, "stepSizePercent None is not between"),
-        ({"upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 5, "gatewayClassName": "istio"}}, "GatewayClass 'istio' is not there"),
+        (
+            {"upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 5, "gatewayClassName": "istio"}},
+            "GatewayClass 'istio' is not there",
+        ),
     ],
 )
 def test_an_incremental_upgrade_needs_all_its_parts(over: dict[str, Any], message: str) -> None:
     whole = {
         "upgrade_type": "NewClusterWithIncrementalUpgrade",
-        "upgrade_options": {"stepSizePercent": 10, "intervalSeconds": 5, "maxSurgePercent": 50, "gatewayClassName": "eg"},
+        "upgrade_options": {
+            "stepSizePercent": 10,
+            "intervalSeconds": 5,
+            "maxSurgePercent": 50,
+            "gatewayClassName": "eg",
+        },
     }
     base = replace(autoscaled(stack(), 2, 4), gateway_class="eg")
     assert found(with_service(base, **whole)) == []
@@ -311,7 +351,12 @@ def test_an_upgrade_without_room_is_a_warning_with_both_numbers() -> None:
         "[upgrade-room]"
     ]
     assert found(replace(with_pool(max=4), uses=(use(),))) == []
-    assert found(with_service(replace(with_pool(max=3), uses=(use(gpus_upgrade=2.0, nodes_upgrade=2),)), upgrade_type="None")) == []
+    assert (
+        found(
+            with_service(replace(with_pool(max=3), uses=(use(gpus_upgrade=2.0, nodes_upgrade=2),)), upgrade_type="None")
+        )
+        == []
+    )
 
 
 MANIFEST: dict[str, Any] = {
@@ -322,7 +367,13 @@ MANIFEST: dict[str, Any] = {
             "rayVersion": "2.60.0",
             "headGroupSpec": {"template": {"spec": {"containers": [{"image": "a"}], "tolerations": []}}},
             "workerGroupSpecs": [
-                {"groupName": "a", "replicas": 1, "minReplicas": 1, "maxReplicas": 2, "template": {"spec": {"containers": [{"image": "a"}]}}}
+                {
+                    "groupName": "a",
+                    "replicas": 1,
+                    "minReplicas": 1,
+                    "maxReplicas": 2,
+                    "template": {"spec": {"containers": [{"image": "a"}]}},
+                }
             ],
         },
     }
@@ -357,7 +408,11 @@ GROUP = (*CLUSTER, "workerGroupSpecs", 0)
         edited(*GROUP, "scaleStrategy", value={"workersToDelete": ["x"]}),
         edited(*GROUP, "template", "spec", "tolerations", value=[{"operator": "Exists"}]),
         edited(*CLUSTER, "headGroupSpec", "template", "spec", "tolerations", value=[{"operator": "Exists"}]),
-        edited(*CLUSTER, "workerGroupSpecs", value=[*MANIFEST["spec"]["rayClusterConfig"]["workerGroupSpecs"], {"groupName": "b"}]),
+        edited(
+            *CLUSTER,
+            "workerGroupSpecs",
+            value=[*MANIFEST["spec"]["rayClusterConfig"]["workerGroupSpecs"], {"groupName": "b"}],
+        ),
     ],
 )
 def test_edits_in_place_start_no_new_cluster(after: dict[str, Any]) -> None:
@@ -368,7 +423,10 @@ def test_edits_in_place_start_no_new_cluster(after: dict[str, Any]) -> None:
     ("after", "path"),
     [
         (edited(*CLUSTER, "rayVersion", value="2.61.0"), "rayVersion"),
-        (edited(*GROUP, "template", "spec", "containers", value=[{"image": "b"}]), "workerGroupSpecs[0].template.spec.containers[0].image"),
+        (
+            edited(*GROUP, "template", "spec", "containers", value=[{"image": "b"}]),
+            "workerGroupSpecs[0].template.spec.containers[0].image",
+        ),
         (edited(*GROUP, "numOfHosts", value=2), "workerGroupSpecs[0].numOfHosts"),
         (edited(*CLUSTER, "workerGroupSpecs", value=[]), "workerGroupSpecs"),
     ],
@@ -386,7 +444,10 @@ def test_other_edits_start_a_new_cluster(after: dict[str, Any], path: str) -> No
         (with_pool(max=1), [("capacity-pool", "error")]),
         (with_pool(max=2), []),
         (with_pool(autoscaled(stack(), 2, 4), max=3), [("capacity-pool", "warning")]),
-        (replace(stack(), pools=(core(), l4(), h100(min=1, max=1, efa=False, desired=1))), [("capacity-idle-pool", "warning")]),
+        (
+            replace(stack(), pools=(core(), l4(), h100(min=1, max=1, efa=False, desired=1))),
+            [("capacity-idle-pool", "warning")],
+        ),
         (replace(stack(), budget=Budget(gpus={"L4": 4})), []),
         (replace(stack(), budget=Budget(gpus={"L4": 3})), [("capacity-budget-gpus", "error")]),
         (replace(stack(), budget=Budget(gpus={"L44": 3})), [("capacity-budget-gpus", "error")]),
@@ -395,7 +456,10 @@ def test_other_edits_start_a_new_cluster(after: dict[str, Any], path: str) -> No
         (replace(stack(), budget=Budget(vcpus={"GPU": 31})), [("capacity-budget-vcpus", "error")]),
         (replace(stack(), budget=Budget(usd_per_hour=10)), []),
         (replace(stack(), budget=Budget(usd_per_hour=4)), [("capacity-budget-money", "error")]),
-        (with_pool(replace(stack(), budget=Budget(usd_per_hour=10)), price_usd_hour=None), [("capacity-budget-money", "warning")]),
+        (
+            with_pool(replace(stack(), budget=Budget(usd_per_hour=10)), price_usd_hour=None),
+            [("capacity-budget-money", "warning")],
+        ),
     ],
 )
 def test_room_and_ceilings(given: Stack, expected: list[tuple[str, str]]) -> None:
@@ -412,7 +476,12 @@ def test_an_upgrade_over_the_budget_says_when() -> None:
 
 def test_many_services_that_fit_alone_and_not_together_are_an_error_of_the_pool() -> None:
     many = tuple(
-        service(name=f"s{i}", where=f"service 's{i}'", groups=(workers(where=f"service 's{i}': worker group 'l4'"),), engines=(engine(where=f"service 's{i}': model 'm'"),))
+        service(
+            name=f"s{i}",
+            where=f"service 's{i}'",
+            groups=(workers(where=f"service 's{i}': worker group 'l4'"),),
+            engines=(engine(where=f"service 's{i}': model 'm'"),),
+        )
         for i in range(5)
     )
     assert sentences(stack(workloads=many), "capacity-pool") == [
@@ -422,6 +491,7 @@ def test_many_services_that_fit_alone_and_not_together_are_an_error_of_the_pool(
 
 
 def test_heads_of_many_services_need_room_too() -> None:
-    many = tuple(service(name=f"s{i}", where=f"service 's{i}'", groups=(), engines=(), upgrade_type="None") for i in range(30))
+    many = tuple(
+        service(name=f"s{i}", where=f"service 's{i}'", groups=(), engines=(), upgrade_type="None") for i in range(30)
+    )
     assert any("node pool 'core'" in s for s in sentences(stack(workloads=many), "capacity-pool"))
-

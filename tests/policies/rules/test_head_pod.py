@@ -20,7 +20,10 @@ L4 = {"llm-serving/pool": "l4"}
         (with_head(ray_start_params={"num-cpus": "0"}), []),
         (with_head(ray_start_params={}, resources={"CPU": "0", "GPU": "0"}), []),
         (with_head(ray_start_params={"num-gpus": "0"}), [("head-replicas", "warning")]),
-        (with_head(gpus=1.0, gpu_resource="nvidia.com/gpu"), [("head-replicas", "warning"), ("placement-gpu-pool", "error")]),
+        (
+            with_head(gpus=1.0, gpu_resource="nvidia.com/gpu"),
+            [("head-replicas", "warning"), ("placement-gpu-pool", "error")],
+        ),
         (with_head(memory_mib=900), [("head-memory", "error")]),
         (with_head(memory_mib=2048), [("head-memory", "warning")]),
         (with_head(memory_mib=None), [("head-memory", "warning")]),
@@ -32,7 +35,9 @@ L4 = {"llm-serving/pool": "l4"}
         (with_service(fault_tolerance=None, annotations={"ray.io/ft-enabled": "true"}), []),
         (with_pool(which=0, spot=True, instance_types=("m7i.2xlarge", "m6i.2xlarge")), [("head-spot", "warning")]),
         (
-            with_service(with_pool(which=0, spot=True, instance_types=("m7i.2xlarge", "m6i.2xlarge")), fault_tolerance=None),
+            with_service(
+                with_pool(which=0, spot=True, instance_types=("m7i.2xlarge", "m6i.2xlarge")), fault_tolerance=None
+            ),
             [("head-fault-tolerance", "warning"), ("head-spot", "error")],
         ),
     ],
@@ -47,7 +52,7 @@ def test_a_head_on_a_gpu_node_that_shows_its_gpus_is_an_error() -> None:
     assert found(seen) == [("head-gpu-node", "warning"), ("head-gpu-visible", "error")]
     assert sentences(seen, "head-gpu-visible") == [
         "service 'chat': head: it asks for no GPU, states no num-gpus, and leaves NVIDIA_VISIBLE_DEVICES to the image: on a GPU node it offers "
-        "Ray every GPU of the node, though other pods own them; set rayStartParams num-gpus: \"0\" and NVIDIA_VISIBLE_DEVICES=void, and keep "
+        'Ray every GPU of the node, though other pods own them; set rayStartParams num-gpus: "0" and NVIDIA_VISIBLE_DEVICES=void, and keep '
         "it on a CPU pool [head-gpu-visible]"
     ]
 
@@ -57,7 +62,9 @@ def test_a_head_on_a_gpu_node_that_hides_them_is_only_dear() -> None:
 
 
 def test_the_spot_head_is_named_with_its_pool_and_the_mend() -> None:
-    given = with_service(with_pool(which=0, spot=True, instance_types=("m7i.2xlarge", "m6i.2xlarge")), fault_tolerance=None)
+    given = with_service(
+        with_pool(which=0, spot=True, instance_types=("m7i.2xlarge", "m6i.2xlarge")), fault_tolerance=None
+    )
     assert sentences(given, "head-spot") == [
         "service 'chat': head: it runs on spot pool 'core' and GCS fault tolerance is off: each interruption ends the Ray cluster with all "
         "replicas; send the head to an on-demand pool (head.pool) [head-spot]"

@@ -38,15 +38,33 @@ def scaled(**over: Any) -> Stack:
         (cluster(workerGroupSpecs=[{"labels": {"a b": "c"}}]), [("kuberay-labels", "error")]),
         (cluster(workerGroupSpecs=[{"labels": {"team": "a b"}}]), [("kuberay-labels", "error")]),
         (cluster(workerGroupSpecs=[{"labels": {"example.com/team": "a"}}]), []),
-        (with_head(env={"RAY_REDIS_ADDRESS": "redis:6379", "NVIDIA_VISIBLE_DEVICES": "void"}), [("kuberay-fault-tolerance", "error")]),
+        (
+            with_head(env={"RAY_REDIS_ADDRESS": "redis:6379", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            [("kuberay-fault-tolerance", "error")],
+        ),
         (ray(fault_tolerance={"redisAddress": ""}), [("kuberay-fault-tolerance", "error")]),
-        (ray(fault_tolerance={"redisAddress": "r:1", "storage": {"size": "1Gi"}}), [("kuberay-fault-tolerance", "error")]),
+        (
+            ray(fault_tolerance={"redisAddress": "r:1", "storage": {"size": "1Gi"}}),
+            [("kuberay-fault-tolerance", "error")],
+        ),
         (ray(annotations={"ray.io/ft-enabled": "true"}), [("kuberay-fault-tolerance", "error")]),
         (ray(annotations={"ray.io/external-storage-namespace": "x"}), [("kuberay-fault-tolerance", "error")]),
-        (with_head(env={"REDIS_PASSWORD": "$(FROM_SECRET)", "NVIDIA_VISIBLE_DEVICES": "void"}), [("kuberay-fault-tolerance", "error")]),
-        (with_head(env={"REDIS_USERNAME": "x", "NVIDIA_VISIBLE_DEVICES": "void"}), [("kuberay-fault-tolerance", "error")]),
-        (with_head(env={"RAY_enable_autoscaler_v2": "1", "NVIDIA_VISIBLE_DEVICES": "void"}), [("kuberay-autoscaler", "error")]),
-        (with_head(scaled(), env={"RAY_enable_autoscaler_v2": "1", "NVIDIA_VISIBLE_DEVICES": "void"}), [("kuberay-autoscaler", "error")]),
+        (
+            with_head(env={"REDIS_PASSWORD": "$(FROM_SECRET)", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            [("kuberay-fault-tolerance", "error")],
+        ),
+        (
+            with_head(env={"REDIS_USERNAME": "x", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            [("kuberay-fault-tolerance", "error")],
+        ),
+        (
+            with_head(env={"RAY_enable_autoscaler_v2": "1", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            [("kuberay-autoscaler", "error")],
+        ),
+        (
+            with_head(scaled(), env={"RAY_enable_autoscaler_v2": "1", "NVIDIA_VISIBLE_DEVICES": "void"}),
+            [("kuberay-autoscaler", "error")],
+        ),
         (with_head(scaled(), restart_policy="Always"), [("kuberay-autoscaler", "error")]),
         (with_workers(scaled(), restart_policy="OnFailure"), [("kuberay-autoscaler", "error")]),
         (with_workers(scaled(), restart_policy="Never"), []),
@@ -54,7 +72,10 @@ def scaled(**over: Any) -> Stack:
         (with_workers(scaled(autoscaler_version=None), idle_timeout_seconds=60), [("kuberay-autoscaler", "error")]),
         (with_workers(scaled(), idle_timeout_seconds=-1), [("kuberay-autoscaler", "error")]),
         (scaled(autoscaler_options={"idleTimeoutSeconds": -1}), [("kuberay-autoscaler", "error")]),
-        (scaled(spec={"rayClusterConfig": {"headGroupSpec": {}, "workerGroupSpecs": [{"suspend": True}]}}), [("kuberay-autoscaler", "error")]),
+        (
+            scaled(spec={"rayClusterConfig": {"headGroupSpec": {}, "workerGroupSpecs": [{"suspend": True}]}}),
+            [("kuberay-autoscaler", "error")],
+        ),
         (scaled(spec={"rayClusterConfig": {"headGroupSpec": {}, "workerGroupSpecs": [{"priority": 5}]}}), []),
         (cluster(workerGroupSpecs=[{"priority": 5}]), [("kuberay-autoscaler", "error")]),
         (ray(ray_version="2.51.0"), [("kuberay-token-auth", "error"), ("security-dashboard-delete", "warning")]),
@@ -87,7 +108,9 @@ def test_kubernetes_tokens_are_for_ray_clusters_of_2_55() -> None:
     own = {"kind": "RayCluster", "apps": (), "upgrade_type": None, "auth_options": {"enableK8sTokenAuth": True}}
     assert found(ray(**own)) == []
     assert ("kuberay-token-auth", "error") in found(ray(**own, ray_version="2.54.0"))
-    assert ("kuberay-token-auth", "error") in found(ray(**{**own, "auth_options": {"enableK8sTokenAuth": True, "secretName": "x"}}))
+    assert ("kuberay-token-auth", "error") in found(
+        ray(**{**own, "auth_options": {"enableK8sTokenAuth": True, "secretName": "x"}})
+    )
     assert ("kuberay-token-auth", "error") in found(ray(**{**own, "auth_mode": None}))
 
 

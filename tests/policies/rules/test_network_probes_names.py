@@ -49,13 +49,20 @@ def tensor_two(**over: Any) -> Stack:
         (with_workers(shm_mib=64_000), [("network-shm-mount", "warning")]),
         (with_workers(host_shm=True), [("network-shm-mount", "warning")]),
         (
-            with_workers(pod={"containers": [{"name": "a", "image": "x:1"}], "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}]}),
+            with_workers(
+                pod={
+                    "containers": [{"name": "a", "image": "x:1"}],
+                    "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+                }
+            ),
             [("network-shm-mount", "warning")],
         ),
         (
             with_workers(
                 pod={
-                    "containers": [{"name": "a", "image": "x:1", "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}],
+                    "containers": [
+                        {"name": "a", "image": "x:1", "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}
+                    ],
                     "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
                 }
             ),
@@ -86,7 +93,10 @@ def two(**over: Any) -> Stack:
         (two(env={"FI_PROVIDER": "tcp"}), [("network-nccl-env", "warning")]),
         (two(env={"FI_PROVIDER": "efa"}), []),
         (with_pool(two_node_stack(), efa=False), [("network-efa-multi-node", "warning")]),
-        (with_engine(two_node_stack(), expert=True, engine_args={"all2all_backend": "deepep_high_throughput"}), [("network-expert-parallel", "warning")]),
+        (
+            with_engine(two_node_stack(), expert=True, engine_args={"all2all_backend": "deepep_high_throughput"}),
+            [("network-expert-parallel", "warning")],
+        ),
         (with_engine(two_node_stack(), expert=True, engine_args={"all2all_backend": "allgather_reducescatter"}), []),
         (with_engine(two_node_stack(), expert=True), []),
     ],
@@ -96,7 +106,18 @@ def test_engines_over_nodes(given: Stack, expected: list[tuple[str, str]]) -> No
 
 
 def test_experts_inside_a_node_may_use_any_backend() -> None:
-    one = two_node_service(groups=(replace(two_node_service().groups[0], hosts=1),), engines=(engine(tensor=8, expert=True, engine_args={"all2all_backend": "pplx"}, bundles=({"GPU": 1},) * 8, groups=("h100",)),))
+    one = two_node_service(
+        groups=(replace(two_node_service().groups[0], hosts=1),),
+        engines=(
+            engine(
+                tensor=8,
+                expert=True,
+                engine_args={"all2all_backend": "pplx"},
+                bundles=({"GPU": 1},) * 8,
+                groups=("h100",),
+            ),
+        ),
+    )
     assert found(replace(two_node_stack(), workloads=(one,))) == []
 
 
@@ -111,7 +132,10 @@ def test_efas_security_group_needs_all_traffic_to_itself() -> None:
         type="aws:ec2/securityGroup:SecurityGroup",
         name="sg",
         where="security group 'sg'",
-        props={"ingress": [{"protocol": "tcp", "fromPort": 0, "toPort": 65535, "self": True}], "egress": [{"protocol": "-1", "cidrBlocks": ["0.0.0.0/0"]}]},
+        props={
+            "ingress": [{"protocol": "tcp", "fromPort": 0, "toPort": 65535, "self": True}],
+            "egress": [{"protocol": "-1", "cidrBlocks": ["0.0.0.0/0"]}],
+        },
     )
     right = replace(tcp, props={**tcp.props, "ingress": [{"protocol": "-1", "self": True}]})
     assert found(Stack(aws=(template, tcp))) == [("network-efa-security-group", "warning")]
@@ -127,20 +151,40 @@ SERVE = {"httpGet": {"path": "/-/healthz", "port": 8000}}
     ("given", "expected"),
     [
         (with_head(readiness_probe={"httpGet": {"path": "/health", "port": 8000}}), [("probe-head-gated", "error")]),
-        (with_head(readiness_probe={"exec": {"command": ["curl", "localhost:8000/health"]}}), [("probe-head-gated", "error")]),
+        (
+            with_head(readiness_probe={"exec": {"command": ["curl", "localhost:8000/health"]}}),
+            [("probe-head-gated", "error")],
+        ),
         (with_head(readiness_probe={"httpGet": {"path": "/api/healthz", "port": 52365}}), []),
-        (with_workers(liveness_probe={**SERVE, "periodSeconds": 5, "failureThreshold": 3}), [("probe-kills-loading", "error")]),
-        (with_workers(liveness_probe={**SERVE, "periodSeconds": 10, "failureThreshold": 20}), [("probe-kills-loading", "warning")]),
+        (
+            with_workers(liveness_probe={**SERVE, "periodSeconds": 5, "failureThreshold": 3}),
+            [("probe-kills-loading", "error")],
+        ),
+        (
+            with_workers(liveness_probe={**SERVE, "periodSeconds": 10, "failureThreshold": 20}),
+            [("probe-kills-loading", "warning")],
+        ),
         (with_workers(liveness_probe={**SERVE, "periodSeconds": 10, "failureThreshold": 60}), []),
         (with_workers(liveness_probe=SERVE, startup_probe={**SERVE, "failureThreshold": 60}), []),
         (with_workers(liveness_probe={"exec": {"command": ["ray", "health-check"]}, "failureThreshold": 1}), []),
         (with_head(liveness_probe={"httpGet": {"path": "/api/version", "port": 8265}}), [("probe-token", "warning")]),
         (
-            with_head(liveness_probe={"httpGet": {"path": "/api/version", "port": 8265, "httpHeaders": [{"name": "Authorization", "value": "x"}]}}),
+            with_head(
+                liveness_probe={
+                    "httpGet": {
+                        "path": "/api/version",
+                        "port": 8265,
+                        "httpHeaders": [{"name": "Authorization", "value": "x"}],
+                    }
+                }
+            ),
             [],
         ),
         (with_engine(min_replicas=1, max_replicas=1), [("probe-single-replica", "warning")]),
-        (with_workers(with_engine(min_replicas=1, max_replicas=1), liveness_probe={**SERVE, "failureThreshold": 90}), []),
+        (
+            with_workers(with_engine(min_replicas=1, max_replicas=1), liveness_probe={**SERVE, "failureThreshold": 90}),
+            [],
+        ),
         (with_engine(with_engine(min_replicas=1, max_replicas=1), device="cpu"), []),
     ],
 )
@@ -149,7 +193,14 @@ def test_probes(given: Stack, expected: list[tuple[str, str]]) -> None:
 
 
 def test_a_plain_deployment_is_killed_while_it_loads() -> None:
-    plain = service(kind="Deployment", head=None, apps=(), upgrade_type=None, auth_mode=None, groups=(workers(liveness_probe={"httpGet": {"path": "/health", "port": 8000}}, shm_mib=4096),))
+    plain = service(
+        kind="Deployment",
+        head=None,
+        apps=(),
+        upgrade_type=None,
+        auth_mode=None,
+        groups=(workers(liveness_probe={"httpGet": {"path": "/health", "port": 8000}}, shm_mib=4096),),
+    )
     assert sentences(stack(workloads=(plain,)), "probe-kills-loading") == [
         "service 'chat': worker group 'l4': its liveness probe gives up after 30 s and the engine needs about 300 s to load: the container is killed and "
         "starts over; add a startupProbe with periodSeconds x failureThreshold of at least 600 s [probe-kills-loading]"
@@ -160,7 +211,10 @@ def test_tools_beside_the_head_need_the_token() -> None:
     tool = {"name": "collector", "image": "x:1", "command": ["collect", "http://localhost:8265"]}
     main = {"name": "ray-head", "image": "x:1"}
     assert found(with_head(pod={"containers": [main, tool]})) == [("auth-token-tools", "warning")]
-    armed = {**tool, "env": [{"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": {"name": "chat", "key": "auth_token"}}}]}
+    armed = {
+        **tool,
+        "env": [{"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": {"name": "chat", "key": "auth_token"}}}],
+    }
     assert found(with_head(pod={"containers": [main, armed]})) == []
 
 
@@ -206,7 +260,14 @@ def test_groups_and_workloads_with_the_same_name() -> None:
     group = base.workloads[0].groups[0]
     assert ("name-group", "error") in found(with_service(base, groups=(group, group)))
     assert ("name-unique", "error") in found(replace(base, workloads=(base.workloads[0], base.workloads[0])))
-    other = Object(api_version="v1", kind="Service", name="chat-head-svc", namespace="default", where="Service default/chat-head-svc", manifest={})
+    other = Object(
+        api_version="v1",
+        kind="Service",
+        name="chat-head-svc",
+        namespace="default",
+        where="Service default/chat-head-svc",
+        manifest={},
+    )
     assert found(replace(base, objects=(other,))) == [("name-unique", "error")]
 
 

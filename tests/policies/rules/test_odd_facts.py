@@ -28,7 +28,10 @@ MANIFEST: dict[str, Any] = {
     "metadata": {"name": "chat", "namespace": "default", "labels": {"kai.scheduler/queue": "team"}, "annotations": {}},
     "spec": {
         "serveConfigV2": '{"applications": [{"name": "a", "import_path": "x:y", "route_prefix": "/", "args": {"llm_configs": [{"engine_kwargs": {}}]}}]}',
-        "upgradeStrategy": {"type": "NewClusterWithIncrementalUpgrade", "clusterUpgradeOptions": {"stepSizePercent": 1}},
+        "upgradeStrategy": {
+            "type": "NewClusterWithIncrementalUpgrade",
+            "clusterUpgradeOptions": {"stepSizePercent": 1},
+        },
         "rayClusterConfig": {
             "rayVersion": "2.60.0",
             "enableInTreeAutoscaling": True,
@@ -38,7 +41,18 @@ MANIFEST: dict[str, Any] = {
             "headGroupSpec": {
                 "rayStartParams": {"num-cpus": "0"},
                 "serviceType": "ClusterIP",
-                "template": {"spec": {"containers": [{"name": "h", "image": "x:1", "env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1", "memory": "8Gi"}}}]}},
+                "template": {
+                    "spec": {
+                        "containers": [
+                            {
+                                "name": "h",
+                                "image": "x:1",
+                                "env": [{"name": "A", "value": "b"}],
+                                "resources": {"limits": {"cpu": "1", "memory": "8Gi"}},
+                            }
+                        ]
+                    }
+                },
             },
             "workerGroupSpecs": [
                 {
@@ -103,7 +117,15 @@ def around(**over: Any) -> Stack:
     """A whole stack beside the odd part."""
     base = COMPLIANT["kai fraction"]()
     return Stack(
-        **{"pools": base.pools, "queues": base.queues, "releases": base.releases, "versions": VERSIONS, "batch_scheduler": "kai", "complete": True, **over}
+        **{
+            "pools": base.pools,
+            "queues": base.queues,
+            "releases": base.releases,
+            "versions": VERSIONS,
+            "batch_scheduler": "kai",
+            "complete": True,
+            **over,
+        }
     )
 
 
@@ -116,24 +138,74 @@ def test_odd_values_anywhere_in_a_ray_service(path: tuple[Any, ...], value: Any)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(values=st.dictionaries(st.sampled_from(["driver", "toolkit", "devicePlugin", "mig", "daemonsets", "nfd", "node-feature-discovery", "batchScheduler", "featureGates", "watchNamespace", "binder", "global", "kaiConfig"]), JUNK), chart=st.sampled_from(["gpu-operator", "kai-scheduler", "kuberay-operator", "x"]))
+@given(
+    values=st.dictionaries(
+        st.sampled_from(
+            [
+                "driver",
+                "toolkit",
+                "devicePlugin",
+                "mig",
+                "daemonsets",
+                "nfd",
+                "node-feature-discovery",
+                "batchScheduler",
+                "featureGates",
+                "watchNamespace",
+                "binder",
+                "global",
+                "kaiConfig",
+            ]
+        ),
+        JUNK,
+    ),
+    chart=st.sampled_from(["gpu-operator", "kai-scheduler", "kuberay-operator", "x"]),
+)
 def test_odd_helm_values(values: dict[str, Any], chart: str) -> None:
-    odd = Release(name="x", where="release 'x'", chart=chart, version=None, repository=None, namespace=None, values=values)
+    odd = Release(
+        name="x", where="release 'x'", chart=chart, version=None, repository=None, namespace=None, values=values
+    )
     base = COMPLIANT["mig"]()
     rules.check(around(pools=base.pools, workloads=base.workloads, releases=(odd,)))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(kind=st.sampled_from(["Service", "Ingress", "ConfigMap", "Pod", "Deployment", "CronJob", "HorizontalPodAutoscaler"]), spec=JUNK, metadata=JUNK)
+@given(
+    kind=st.sampled_from(
+        ["Service", "Ingress", "ConfigMap", "Pod", "Deployment", "CronJob", "HorizontalPodAutoscaler"]
+    ),
+    spec=JUNK,
+    metadata=JUNK,
+)
 def test_odd_objects(kind: str, spec: Any, metadata: Any) -> None:
-    item = Object(api_version="v1", kind=kind, name="x", namespace="default", where="x", manifest={"spec": spec, "metadata": metadata, "data": spec})
-    rules.check(around(objects=(item,), workloads=(vllm_facts.read({"kind": "Deployment", "spec": spec, "metadata": metadata}),)))
+    item = Object(
+        api_version="v1",
+        kind=kind,
+        name="x",
+        namespace="default",
+        where="x",
+        manifest={"spec": spec, "metadata": metadata, "data": spec},
+    )
+    rules.check(
+        around(
+            objects=(item,), workloads=(vllm_facts.read({"kind": "Deployment", "spec": spec, "metadata": metadata}),)
+        )
+    )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    type_=st.sampled_from(["aws:ec2/securityGroup:SecurityGroup", "aws:ec2/launchTemplate:LaunchTemplate", "aws:eks/cluster:Cluster", "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"]),
-    props=st.dictionaries(st.sampled_from(["ingress", "egress", "vpcConfig", "metadataOptions", "networkInterfaces", "fromPort"]), JUNK),
+    type_=st.sampled_from(
+        [
+            "aws:ec2/securityGroup:SecurityGroup",
+            "aws:ec2/launchTemplate:LaunchTemplate",
+            "aws:eks/cluster:Cluster",
+            "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+        ]
+    ),
+    props=st.dictionaries(
+        st.sampled_from(["ingress", "egress", "vpcConfig", "metadataOptions", "networkInterfaces", "fromPort"]), JUNK
+    ),
 )
 def test_odd_aws_resources(type_: str, props: dict[str, Any]) -> None:
     rules.check(Stack(aws=(AwsResource(type=type_, name="x", where="x", props=props),)))

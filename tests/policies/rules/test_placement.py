@@ -16,7 +16,10 @@ from .stacks import core, found, h100, l4, sentences, stack, with_pool, with_ser
     [
         (with_workers(node_selector={"llm-serving/pool": "l40"}), [("placement-selector", "error")]),
         (with_workers(node_selector={"node.kubernetes.io/instance-type": "g6.2xlarge"}), []),
-        (with_workers(node_selector={"node.kubernetes.io/instance-type": "g6.xlarge"}), [("placement-selector", "error")]),
+        (
+            with_workers(node_selector={"node.kubernetes.io/instance-type": "g6.xlarge"}),
+            [("placement-selector", "error")],
+        ),
         (with_workers(node_selector={"nvidia.com/gpu.product": "NVIDIA-L4", "llm-serving/pool": "l4"}), []),
         (replace(with_workers(node_selector={"team": "x"}), complete=False), []),
         (with_workers(tolerations=()), [("placement-taint", "error")]),
@@ -26,9 +29,18 @@ from .stacks import core, found, h100, l4, sentences, stack, with_pool, with_ser
         (with_pool(taints=(Taint(key="soft", effect="PreferNoSchedule"),)), []),
         (with_workers(memory_mib=64_000), [("placement-node-size", "error")]),
         (with_workers(cpu_milli=8000), [("placement-node-size", "error")]),
-        (with_workers(gpus=2.0, limits={"nvidia.com/gpu": "2"}, resources={"GPU": "2"}), [("placement-node-size", "error")]),
-        (with_workers(node_selector={"llm-serving/pool": "core"}), [("placement-gpu-pool", "error"), ("pool-disk", "warning")]),
-        (with_workers(gpus=0.0, gpu_resource=None, limits={}, resources={}), [("gang-replica-gpus", "error"), ("placement-gpu-asked", "error")]),
+        (
+            with_workers(gpus=2.0, limits={"nvidia.com/gpu": "2"}, resources={"GPU": "2"}),
+            [("placement-node-size", "error")],
+        ),
+        (
+            with_workers(node_selector={"llm-serving/pool": "core"}),
+            [("placement-gpu-pool", "error"), ("pool-disk", "warning")],
+        ),
+        (
+            with_workers(gpus=0.0, gpu_resource=None, limits={}, resources={}),
+            [("gang-replica-gpus", "error"), ("placement-gpu-asked", "error")],
+        ),
         (with_service(groups=()), [("placement-gpu-asked", "error"), ("placement-no-worker", "error")]),
     ],
 )
@@ -40,7 +52,10 @@ def test_what_keeps_pods_from_nodes(given: Stack, expected: list[tuple[str, str]
 
 def test_a_mistyped_selector_is_named_with_the_closest_label() -> None:
     assert sentences(with_workers(node_selector={"llm-serving/pool": "l40"}), "placement-selector") == [
-        "service 'chat': worker group 'l4': no node pool carries llm-serving/pool=l40, so its pods stay pending; select labels of a node pool, or "
+        "service 'chat': worker group 'l4': node pool 'l40' does not exist, so its pods stay pending; did you mean 'l4'? [placement-selector]"
+    ]
+    assert sentences(with_workers(node_selector={"llm-serving/pol": "l4"}), "placement-selector") == [
+        "service 'chat': worker group 'l4': no node pool carries llm-serving/pol=l4, so its pods stay pending; select labels of a node pool, or "
         "leave node_selector out; did you mean llm-serving/pool=l4? [placement-selector]"
     ]
 
@@ -70,6 +85,16 @@ def test_a_gpu_pod_that_no_pool_takes_is_an_error() -> None:
 
 def test_a_cpu_group_on_a_gpu_pool_is_a_warning() -> None:
     base = stack()
-    group = replace(base.workloads[0].groups[0], name="side", gpus=0.0, gpu_resource=None, limits={}, resources={}, min=1, replicas=1, max=1)
+    group = replace(
+        base.workloads[0].groups[0],
+        name="side",
+        gpus=0.0,
+        gpu_resource=None,
+        limits={},
+        resources={},
+        min=1,
+        replicas=1,
+        max=1,
+    )
     given = with_service(base, groups=(*base.workloads[0].groups, group))
     assert found(given) == [("placement-gpu-asked", "warning")]

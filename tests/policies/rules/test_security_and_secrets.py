@@ -34,7 +34,9 @@ PRIVATE = "-----BEGIN RSA " + "PRIVATE KEY-----\nabc"
 def kubernetes(kind: str, spec: dict[str, Any], **metadata: Any) -> Stack:
     """The stack with one more Kubernetes object."""
     manifest = {"metadata": metadata, "spec": spec}
-    item = Object(api_version="v1", kind=kind, name="extra", namespace="default", where=f"{kind} default/extra", manifest=manifest)
+    item = Object(
+        api_version="v1", kind=kind, name="extra", namespace="default", where=f"{kind} default/extra", manifest=manifest
+    )
     return replace(stack(), objects=(item,))
 
 
@@ -56,35 +58,81 @@ LB = {"type": "LoadBalancer"}
         (with_service(head_ingress=True), [("security-head-exposed", "error")]),
         (with_service(head_service={"spec": LB}), [("security-head-exposed", "error")]),
         (with_service(auth_mode=None), [("security-token-auth", "warning")]),
-        (with_service(auth_mode="disabled", ray_version="2.50.1"), [("security-dashboard-delete", "warning"), ("security-token-auth", "warning")]),
+        (
+            with_service(auth_mode="disabled", ray_version="2.50.1"),
+            [("security-dashboard-delete", "warning"), ("security-token-auth", "warning")],
+        ),
         (with_service(ray_version="2.53.0"), [("security-dashboard-delete", "warning")]),
         (with_service(ray_version="2.54.0"), []),
         (
             with_service(ray_version="2.53.0", auth_mode=None, head_service_type="LoadBalancer"),
-            [("security-dashboard-delete", "error"), ("security-head-exposed", "error"), ("security-token-auth", "warning")],
+            [
+                ("security-dashboard-delete", "error"),
+                ("security-head-exposed", "error"),
+                ("security-token-auth", "warning"),
+            ],
         ),
-        (kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 80, "targetPort": 8265}]}), [("security-service-exposed", "error")]),
-        (kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 6379}]}), [("security-service-exposed", "error")]),
-        (kubernetes("Service", {**LB, "selector": {"app": "redis"}, "ports": [{"port": 6379}]}), []),
-        (kubernetes("Service", {"type": "NodePort", "selector": HEAD, "ports": [{"port": 80, "targetPort": "dashboard"}]}), [("security-service-exposed", "error")]),
-        (kubernetes("Service", {"selector": HEAD, "ports": [{"port": 8265}]}), []),
-        (kubernetes("Service", {"externalIPs": ["192.0.2.1"], "selector": HEAD, "ports": [{"port": 10001}]}), [("security-service-exposed", "error")]),
-        (kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 443, "targetPort": 8443}]}), []),
         (
-            kubernetes("Ingress", {"rules": [{"http": {"paths": [{"backend": {"service": {"name": "chat-head-svc", "port": {"number": 8265}}}}]}}]}),
+            kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 80, "targetPort": 8265}]}),
             [("security-service-exposed", "error")],
         ),
-        (kubernetes("HTTPRoute", {"rules": [{"backendRefs": [{"name": "chat-head-svc", "port": 10001}]}]}), [("security-service-exposed", "error")]),
+        (
+            kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 6379}]}),
+            [("security-service-exposed", "error")],
+        ),
+        (kubernetes("Service", {**LB, "selector": {"app": "redis"}, "ports": [{"port": 6379}]}), []),
+        (
+            kubernetes(
+                "Service", {"type": "NodePort", "selector": HEAD, "ports": [{"port": 80, "targetPort": "dashboard"}]}
+            ),
+            [("security-service-exposed", "error")],
+        ),
+        (kubernetes("Service", {"selector": HEAD, "ports": [{"port": 8265}]}), []),
+        (
+            kubernetes("Service", {"externalIPs": ["192.0.2.1"], "selector": HEAD, "ports": [{"port": 10001}]}),
+            [("security-service-exposed", "error")],
+        ),
+        (kubernetes("Service", {**LB, "selector": HEAD, "ports": [{"port": 443, "targetPort": 8443}]}), []),
+        (
+            kubernetes(
+                "Ingress",
+                {
+                    "rules": [
+                        {
+                            "http": {
+                                "paths": [{"backend": {"service": {"name": "chat-head-svc", "port": {"number": 8265}}}}]
+                            }
+                        }
+                    ]
+                },
+            ),
+            [("security-service-exposed", "error")],
+        ),
+        (
+            kubernetes("HTTPRoute", {"rules": [{"backendRefs": [{"name": "chat-head-svc", "port": 10001}]}]}),
+            [("security-service-exposed", "error")],
+        ),
         (kubernetes("HTTPRoute", {"rules": [{"backendRefs": [{"name": "chat-serve-svc", "port": 8000}]}]}), []),
         (with_service(serve_service={"spec": LB}), [("security-endpoint-public", "warning")]),
         (with_service(serve_service={"spec": {"type": "NodePort"}}), [("security-endpoint-public", "warning")]),
         (
-            with_service(serve_service={"spec": LB, "metadata": {"annotations": {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internal"}}}),
+            with_service(
+                serve_service={
+                    "spec": LB,
+                    "metadata": {"annotations": {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internal"}},
+                }
+            ),
             [],
         ),
         (with_service(serve_service={"spec": {**LB, "loadBalancerSourceRanges": ["10.0.0.0/8"]}}), []),
-        (with_service(serve_service={"spec": {**LB, "loadBalancerSourceRanges": ["0.0.0.0/0"]}}), [("security-endpoint-public", "warning")]),
-        (kubernetes("Service", {**LB, "selector": {"ray.io/serve": "true"}, "ports": [{"port": 8000}]}), [("security-endpoint-public", "warning")]),
+        (
+            with_service(serve_service={"spec": {**LB, "loadBalancerSourceRanges": ["0.0.0.0/0"]}}),
+            [("security-endpoint-public", "warning")],
+        ),
+        (
+            kubernetes("Service", {**LB, "selector": {"ray.io/serve": "true"}, "ports": [{"port": 8000}]}),
+            [("security-endpoint-public", "warning")],
+        ),
     ],
 )
 def test_who_can_reach_a_service(given: Stack, expected: list[tuple[str, str]]) -> None:
@@ -107,18 +155,49 @@ WORLD = {"cidrBlocks": ["0.0.0.0/0"]}
     ("given", "expected"),
     [
         (aws(SG, ingress=[{"protocol": "-1", **WORLD}]), [("aws-open-group", "error")]),
-        (aws(SG, ingress=[{"protocol": "tcp", "fromPort": 8265, "toPort": 8265, **WORLD}]), [("aws-open-group", "error")]),
+        (
+            aws(SG, ingress=[{"protocol": "tcp", "fromPort": 8265, "toPort": 8265, **WORLD}]),
+            [("aws-open-group", "error")],
+        ),
         (aws(SG, ingress=[{"protocol": "tcp", "fromPort": 443, "toPort": 443, **WORLD}]), []),
-        (aws(SG, ingress=[{"protocol": "tcp", "fromPort": 9000, "toPort": 9000, **WORLD}]), [("aws-open-group", "warning")]),
-        (aws(SG, ingress=[{"protocol": "tcp", "fromPort": 0, "toPort": 65535, "ipv6CidrBlocks": ["::/0"]}]), [("aws-open-group", "error")]),
+        (
+            aws(SG, ingress=[{"protocol": "tcp", "fromPort": 9000, "toPort": 9000, **WORLD}]),
+            [("aws-open-group", "warning")],
+        ),
+        (
+            aws(SG, ingress=[{"protocol": "tcp", "fromPort": 0, "toPort": 65535, "ipv6CidrBlocks": ["::/0"]}]),
+            [("aws-open-group", "error")],
+        ),
         (aws(SG, ingress=[{"protocol": "-1", "self": True}]), []),
-        (aws("aws:ec2/securityGroupRule:SecurityGroupRule", type="ingress", protocol="tcp", fromPort=22, toPort=22, **WORLD), [("aws-open-group", "error")]),
+        (
+            aws(
+                "aws:ec2/securityGroupRule:SecurityGroupRule",
+                type="ingress",
+                protocol="tcp",
+                fromPort=22,
+                toPort=22,
+                **WORLD,
+            ),
+            [("aws-open-group", "error")],
+        ),
         (aws("aws:ec2/securityGroupRule:SecurityGroupRule", type="egress", protocol="-1", **WORLD), []),
-        (aws("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule", ipProtocol="-1", cidrIpv4="0.0.0.0/0"), [("aws-open-group", "error")]),
+        (
+            aws("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule", ipProtocol="-1", cidrIpv4="0.0.0.0/0"),
+            [("aws-open-group", "error")],
+        ),
         (aws("aws:eks/cluster:Cluster", vpcConfig={"endpointPublicAccess": True}), [("aws-open-control", "warning")]),
-        (aws("aws:eks/cluster:Cluster", vpcConfig={"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.0/24"]}), []),
+        (
+            aws(
+                "aws:eks/cluster:Cluster",
+                vpcConfig={"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.0/24"]},
+            ),
+            [],
+        ),
         (aws("aws:eks/cluster:Cluster", vpcConfig={"endpointPublicAccess": False}), []),
-        (aws("aws:ec2/launchTemplate:LaunchTemplate", metadataOptions={"httpTokens": "optional"}), [("aws-open-control", "warning")]),
+        (
+            aws("aws:ec2/launchTemplate:LaunchTemplate", metadataOptions={"httpTokens": "optional"}),
+            [("aws-open-control", "warning")],
+        ),
         (aws("aws:ec2/launchTemplate:LaunchTemplate", metadataOptions={"httpTokens": "required"}), []),
     ],
 )
@@ -156,11 +235,26 @@ def container(**over: Any) -> Stack:
         (container(securityContext={"capabilities": {"add": ["IPC_LOCK"]}}), []),
         (with_workers(pod={**POD, "hostNetwork": True}), [("security-node-namespaces", "warning")]),
         (with_workers(pod={**POD, "hostIPC": True}), [("security-node-namespaces", "warning")]),
-        (with_workers(pod={**POD, "volumes": [{"name": "root", "hostPath": {"path": "/"}}]}), [("security-node-namespaces", "error")]),
+        (
+            with_workers(pod={**POD, "volumes": [{"name": "root", "hostPath": {"path": "/"}}]}),
+            [("security-node-namespaces", "error")],
+        ),
         (with_workers(pod={**POD, "volumes": [{"name": "models", "hostPath": {"path": "/mnt/models"}}]}), []),
-        (with_workers(image_pull_policy="Never", image="registry.example.com/x:1"), [("security-image-pull", "warning")]),
-        (kubernetes("Deployment", {"template": {"spec": {"containers": [{"image": "x:latest"}]}}}), [("security-image-pinned", "error")]),
-        (kubernetes("DaemonSet", {"template": {"spec": {"containers": [{"image": "x:1", "securityContext": {"privileged": True}}]}}}), []),
+        (
+            with_workers(image_pull_policy="Never", image="registry.example.com/x:1"),
+            [("security-image-pull", "warning")],
+        ),
+        (
+            kubernetes("Deployment", {"template": {"spec": {"containers": [{"image": "x:latest"}]}}}),
+            [("security-image-pinned", "error")],
+        ),
+        (
+            kubernetes(
+                "DaemonSet",
+                {"template": {"spec": {"containers": [{"image": "x:1", "securityContext": {"privileged": True}}]}}},
+            ),
+            [],
+        ),
     ],
 )
 def test_what_pods_run_and_may_do(given: Stack, expected: list[tuple[str, str]]) -> None:
@@ -182,19 +276,46 @@ def test_pinned_images(image: str) -> None:
         (with_workers(env={"DB_PASSWORD": "hunter2"}), [("secret-environment", "error")]),
         (with_workers(env={"AWS_SECRET_ACCESS_KEY": "abc/def"}), [("secret-environment", "error")]),
         (with_workers(env={"X": AWS_KEY}), [("secret-environment", "error")]),
-        (with_workers(env={"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "5", "HF_TOKEN_PATH": "/run/x", "SECRET_NAME": "a"}), []),
+        (
+            with_workers(
+                env={
+                    "TOKENIZERS_PARALLELISM": "false",
+                    "MAX_TOKENS": "5",
+                    "HF_TOKEN_PATH": "/run/x",
+                    "SECRET_NAME": "a",
+                }
+            ),
+            [],
+        ),
         (with_workers(env={"RAY_SERVE_SESSION_ID_HEADER_KEY": "x-session-id", "RAY_AUTH_MODE": "token"}), []),
         (with_head(env={"API_KEY": "abc", "NVIDIA_VISIBLE_DEVICES": "void"}), [("secret-environment", "error")]),
         (with_engine(env={"HF_TOKEN": HF}), [("secret-environment", "error")]),
         (with_service(annotations={"note": PRIVATE}), [("secret-argument", "error")]),
-        (with_service(apps=(replace(APP, args={"llm_configs": [{"engine_kwargs": {"hf_token": "abc"}}]}),)), [("secret-argument", "error")]),
+        (
+            with_service(apps=(replace(APP, args={"llm_configs": [{"engine_kwargs": {"hf_token": "abc"}}]}),)),
+            [("secret-argument", "error")],
+        ),
         (with_service(apps=(replace(APP, args={"llm_configs": [{"engine_kwargs": {"max_tokens": "5"}}]}),)), []),
-        (with_workers(pod={"containers": [{"name": "a", "image": "x:1", "args": ["serve --api-key abc"]}]}), [("secret-argument", "error")]),
+        (
+            with_workers(pod={"containers": [{"name": "a", "image": "x:1", "args": ["serve --api-key abc"]}]}),
+            [("secret-argument", "error")],
+        ),
         (with_workers(pod={"containers": [{"name": "a", "image": "x:1", "args": ["serve --api-key $(API_KEY)"]}]}), []),
         (with_service(fault_tolerance={"redisAddress": "redis://:hunter2@redis:6379"}), [("secret-argument", "error")]),
         (with_service(fault_tolerance={"redisAddress": "redis://redis:6379"}), []),
-        (with_service(fault_tolerance={"redisAddress": "r:1", "redisPassword": {"value": "x"}}), [("secret-argument", "error")]),
-        (with_service(fault_tolerance={"redisAddress": "r:1", "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "a", "key": "password"}}}}), []),
+        (
+            with_service(fault_tolerance={"redisAddress": "r:1", "redisPassword": {"value": "x"}}),
+            [("secret-argument", "error")],
+        ),
+        (
+            with_service(
+                fault_tolerance={
+                    "redisAddress": "r:1",
+                    "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "a", "key": "password"}}},
+                }
+            ),
+            [],
+        ),
         (with_values(adminPassword="prom-operator"), [("secret-helm-values", "error")]),
         (with_values(grafana={"env": {"GF_TOKEN": HF}}), [("secret-helm-values", "error")]),
         (with_values(admin={"existingSecret": "grafana", "passwordKey": "password"}), []),
@@ -209,7 +330,8 @@ def test_secrets_in_plain_text(given: Stack, expected: list[tuple[str, str]]) ->
 
 def test_no_message_shows_the_secret() -> None:
     given = with_values(
-        with_service(with_workers(env={"HF_TOKEN": HF, "P_PASSWORD": "hunter2"}), annotations={"a": AWS_KEY}), token="hunter2"
+        with_service(with_workers(env={"HF_TOKEN": HF, "P_PASSWORD": "hunter2"}), annotations={"a": AWS_KEY}),
+        token="hunter2",
     )
     text = "\n".join(f.sentence() for f in rules.check(given))
     assert "secret-environment" in text
@@ -236,7 +358,15 @@ def test_shapes_of_secrets(text: str, what: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("adminPassword", True), ("secretKey", True), ("API_TOKEN", True), ("tokenizer", False), ("maxTokens", False), ("passwordFile", False), ("credentials", True)],
+    [
+        ("adminPassword", True),
+        ("secretKey", True),
+        ("API_TOKEN", True),
+        ("tokenizer", False),
+        ("maxTokens", False),
+        ("passwordFile", False),
+        ("credentials", True),
+    ],
 )
 def test_names_of_secrets(name: str, secret: bool) -> None:
     assert by_name(name, "value-1") is secret

@@ -92,9 +92,15 @@ def test_balanced_slices_need_the_mixed_strategy() -> None:
     [
         (mig_stack(), "nvidia.com/gpu"),
         (mig_stack(), "nvidia.com/mig-2g.20gb"),
-        (with_values(with_pool(mig_stack(), sharing=Sharing(strategy="mig", mig_profile="1g.10gb")), mig={}), "nvidia.com/mig-1g.10gb"),
+        (
+            with_values(with_pool(mig_stack(), sharing=Sharing(strategy="mig", mig_profile="1g.10gb")), mig={}),
+            "nvidia.com/mig-1g.10gb",
+        ),
         (sliced_stack(), "nvidia.com/gpu.shared"),
-        (with_pool(sliced_stack(), sharing=Sharing(strategy="time_slicing", replicas=4, rename_by_default=True)), "nvidia.com/gpu"),
+        (
+            with_pool(sliced_stack(), sharing=Sharing(strategy="time_slicing", replicas=4, rename_by_default=True)),
+            "nvidia.com/gpu",
+        ),
         (stack(), "nvidia.com/gpu.shared"),
         (volcano_stack(pools=(core(), l4(sharing=Sharing(strategy="volcano_vgpu", replicas=4)))), "nvidia.com/gpu"),
     ],
@@ -115,17 +121,35 @@ def test_mig_single_pods_ask_for_nvidia_com_gpu() -> None:
         (with_workers(mig_stack(), gpus=2.0), ("sharing-one-slice", "error")),
         (with_workers(sliced_stack(), gpus=2.0), ("sharing-one-slice", "error")),
         (
-            with_workers(with_pool(sliced_stack(), sharing=Sharing(strategy="time_slicing", replicas=4, fail_requests_greater_than_one=False)), gpus=2.0),
+            with_workers(
+                with_pool(
+                    sliced_stack(),
+                    sharing=Sharing(strategy="time_slicing", replicas=4, fail_requests_greater_than_one=False),
+                ),
+                gpus=2.0,
+            ),
             ("sharing-one-slice", "warning"),
         ),
         (with_engine(mig_stack(), tensor=2, bundles=({"GPU": 1},) * 2), ("sharing-parallel", "error")),
         (with_engine(sliced_stack(), pipeline=2, bundles=({"GPU": 1},) * 2), ("sharing-parallel", "error")),
         (with_engine(fraction_stack(), tensor=2, bundles=({"GPU": 1},) * 2), ("sharing-parallel", "error")),
         (with_workers(fraction_stack(), resources={"CPU": "3"}), ("sharing-ray-unseen", "warning")),
-        (with_workers(with_pool(sliced_stack(), sharing=Sharing(strategy="time_slicing", replicas=4, rename_by_default=True)), gpu_resource="nvidia.com/gpu.shared", resources={}), ("sharing-ray-unseen", "warning")),
+        (
+            with_workers(
+                with_pool(sliced_stack(), sharing=Sharing(strategy="time_slicing", replicas=4, rename_by_default=True)),
+                gpu_resource="nvidia.com/gpu.shared",
+                resources={},
+            ),
+            ("sharing-ray-unseen", "warning"),
+        ),
         (with_workers(mig_stack(), gpu_containers=2), ("sharing-containers", "warning")),
         (with_workers(mig_stack(), env={"CUDA_VISIBLE_DEVICES": "MIG-377e0049"}), ("sharing-device-uuid", "warning")),
-        (with_workers(with_service(mig_stack(), vllm_version="0.20.1"), env={"CUDA_VISIBLE_DEVICES": "MIG-377e0049"}), ("sharing-device-uuid", "error")),
+        (
+            with_workers(
+                with_service(mig_stack(), vllm_version="0.20.1"), env={"CUDA_VISIBLE_DEVICES": "MIG-377e0049"}
+            ),
+            ("sharing-device-uuid", "error"),
+        ),
     ],
 )
 def test_what_pods_on_shared_gpus_get_wrong(given: Stack, expected: tuple[str, str]) -> None:
@@ -140,17 +164,30 @@ def test_a_group_that_scales_from_zero_with_a_gpu_that_ray_cannot_see_is_an_erro
 
 
 def test_tensor_parallel_on_whole_gpus_is_fine() -> None:
-    given = stack(pools=(core(), l4(instance_types=("g6.12xlarge",), gpus_per_node=4, cpu_milli=47810, memory_mib=178933)))
-    given = with_workers(with_engine(given, tensor=2, bundles=({"GPU": 1},) * 2), gpus=2.0, limits={"nvidia.com/gpu": "2"}, resources={"GPU": "2"})
+    given = stack(
+        pools=(core(), l4(instance_types=("g6.12xlarge",), gpus_per_node=4, cpu_milli=47810, memory_mib=178933))
+    )
+    given = with_workers(
+        with_engine(given, tensor=2, bundles=({"GPU": 1},) * 2),
+        gpus=2.0,
+        limits={"nvidia.com/gpu": "2"},
+        resources={"GPU": "2"},
+    )
     assert found(given) == []
 
 
 def test_karpenter_and_shared_gpus() -> None:
-    sliced = sliced_pool(kind="karpenter", instance_types=("g6e.xlarge", "g6e.2xlarge"), limits={"nvidia.com/gpu": 8}, desired=None)
-    given = replace(karpenter_stack(), pools=(core(), sliced), workloads=sliced_stack().workloads, releases=sliced_stack().releases)
+    sliced = sliced_pool(
+        kind="karpenter", instance_types=("g6e.xlarge", "g6e.2xlarge"), limits={"nvidia.com/gpu": 8}, desired=None
+    )
+    given = replace(
+        karpenter_stack(), pools=(core(), sliced), workloads=sliced_stack().workloads, releases=sliced_stack().releases
+    )
     assert found(given) == [("sharing-autoscaler", "warning")]
     assert ("sharing-containers", "error") in found(with_workers(given, gpu_containers=2))
-    mixed = mig_pool(kind="karpenter", reservation=None, reservation_kind=None, limits={"nvidia.com/gpu": 8}, desired=None, zones=())
+    mixed = mig_pool(
+        kind="karpenter", reservation=None, reservation_kind=None, limits={"nvidia.com/gpu": 8}, desired=None, zones=()
+    )
     assert ("sharing-autoscaler", "error") in found(replace(mig_stack(), pools=(core(), mixed), autoscaler="karpenter"))
 
 
@@ -180,7 +217,14 @@ def test_kais_webhook_refuses(annotations: dict[str, str], limits: dict[str, str
     assert any(fragment in sentence for sentence in sentences(given, "kai-fraction"))
 
 
-@pytest.mark.parametrize("annotations", [{"gpu-memory": "8000"}, {"gpu-fraction": "0.25", "mps": "true"}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1"}])
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"gpu-memory": "8000"},
+        {"gpu-fraction": "0.25", "mps": "true"},
+        {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1"},
+    ],
+)
 def test_kais_webhook_takes(annotations: dict[str, str]) -> None:
     assert sentences(with_workers(fraction_stack(), annotations=annotations), "kai-fraction") == []
 
@@ -188,7 +232,9 @@ def test_kais_webhook_takes(annotations: dict[str, str]) -> None:
 def test_fractions_need_kai_its_sharing_and_its_pool() -> None:
     assert ("kai-sharing-off", "error") in found(replace(fraction_stack(), gpu_sharing_enabled=False))
     assert ("kai-fraction-scheduler", "error") in found(replace(fraction_stack(), batch_scheduler="volcano"))
-    assert ("kai-fraction-scheduler", "error") in found(with_pool(fraction_stack(), sharing=Sharing(strategy="mps", replicas=4)))
+    assert ("kai-fraction-scheduler", "error") in found(
+        with_pool(fraction_stack(), sharing=Sharing(strategy="mps", replicas=4))
+    )
 
 
 def test_kai_versions_that_lose_shares() -> None:
@@ -200,10 +246,16 @@ def test_kai_versions_that_lose_shares() -> None:
 
 
 def test_kai_values_that_nothing_reads_or_nothing_provides() -> None:
-    assert ("kai-values", "warning") in found(with_values(kai_stack(), "kai-scheduler", binder={"resourceReservation": {"runtimeClassName": "nvidia"}}))
+    assert ("kai-values", "warning") in found(
+        with_values(kai_stack(), "kai-scheduler", binder={"resourceReservation": {"runtimeClassName": "nvidia"}})
+    )
     assert ("kai-values", "error") in found(with_values(kai_stack(), "kai-scheduler", kaiConfig={"render": True}))
-    assert ("kai-values", "warning") in found(with_values(fraction_stack(), "kai-scheduler", **{"global": {"gpuSharing": True}}))
-    assert ("kai-values", "error") in found(with_values(fraction_stack(), "kai-scheduler", admission={"gpuFractionRuntimeClassName": "gpu"}))
+    assert ("kai-values", "warning") in found(
+        with_values(fraction_stack(), "kai-scheduler", **{"global": {"gpuSharing": True}})
+    )
+    assert ("kai-values", "error") in found(
+        with_values(fraction_stack(), "kai-scheduler", admission={"gpuFractionRuntimeClassName": "gpu"})
+    )
 
 
 def test_a_gpu_without_mig_is_answered_with_the_alternatives() -> None:
@@ -217,7 +269,12 @@ def test_a_gpu_without_mig_is_answered_with_the_alternatives() -> None:
 def test_volcano_vgpu_pods_are_seen_by_ray_through_the_groups_resources() -> None:
     pool = l4(sharing=Sharing(strategy="volcano_vgpu", replicas=2))
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "11000"}
-    given = with_workers(volcano_stack(pools=(core(), pool)), gpu_resource="volcano.sh/vgpu-number", limits=limits, cpu_milli=3000, memory_mib=12000)
+    given = with_workers(
+        volcano_stack(pools=(core(), pool)),
+        gpu_resource="volcano.sh/vgpu-number",
+        limits=limits,
+        cpu_milli=3000,
+        memory_mib=12000,
+    )
     assert found(given) == []
     assert found(with_workers(given, resources={})) == [("sharing-ray-unseen", "warning")]
-
