@@ -1,7 +1,9 @@
 # Every target makes .venv first. `make up` is the first command, `make test` the second.
 PYTHON ?= python3
 PY := .venv/bin/python
-STACK ?= local
+ENV ?= local
+CONFIG ?= Pulumi.$(ENV).yaml
+FORMAT ?= table
 
 # Only a kubeconfig given on make's own command line counts: one that is exported in a shell may be of any cluster.
 ifeq ($(origin KUBECONFIG),command line)
@@ -26,8 +28,12 @@ status: .venv/.stamp ## what runs
 down: .venv/.stamp ## take it all away: no process, mount, network device or firewall rule stays
 	@$(PY) -m local down $(DOWN_FLAGS)
 
-preflight: .venv/.stamp ## what would stop `make up`; starts nothing
+preflight: .venv/.stamp ## what would stop it; starts nothing: of this machine, or of an AWS account (ENV=dev)
+ifeq ($(ENV),local)
 	@$(PY) -m local preflight $(UP_FLAGS)
+else
+	@$(PY) -m components.preflight $(CONFIG)
+endif
 
 test: lint fast e2e ## every test, those on the one-node cluster as well
 
@@ -40,8 +46,14 @@ e2e: .venv/.stamp ## the tests on the one-node cluster
 bench: .venv/.stamp ## the stack's endpoint against bare vLLM
 	@$(PY) -m local.bench
 
-plan: .venv/.stamp ## what an environment means, with no cluster: make plan STACK=dev
-	@$(PY) -m components.plan Pulumi.$(STACK).yaml
+# make itself ends with 2 when a command fails. In its question mode it ends with 1, and still runs the lines marked with +:
+# so `make plan` has the exit code of the plan, 1 where there is an error.
+ifeq ($(MAKECMDGOALS),plan)
+MAKEFLAGS += --question
+endif
+plan: ## what an environment means and what is wrong with it: ENV=dev or CONFIG=FILE, FORMAT=table|json|html, OUT=FILE
+	+@MAKEFLAGS= $(MAKE) --no-print-directory --silent .venv/.stamp >&2
+	+@$(PY) -m components.plan $(CONFIG) --format $(FORMAT) $(if $(OUT),--output $(OUT))
 
 lint: .venv/.stamp ## ruff, mypy --strict, import boundaries
 	@$(PY) -m ruff check .

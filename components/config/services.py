@@ -123,8 +123,8 @@ class FaultTolerance(Strict):
 class Auth(Strict):
     """Ray token authentication for the dashboard, jobs and client ports."""
 
-    mode: Literal["token", "disabled"] = "token"
-    """token needs Ray >= 2.52."""
+    mode: Literal["token", "disabled"] | None = None
+    """Derived: token, where Ray has it (>= 2.52)."""
     secret: str | None = None
     """Secret with key auth_token; KubeRay makes one when not given."""
     kubernetes_tokens: bool = False

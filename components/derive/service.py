@@ -94,7 +94,8 @@ def _engines_and_groups(
     where: str, config: Service, env: Environment, pools: Mapping[str, NodePool], default_pool: str | None
 ) -> tuple[tuple[EngineSpec, ...], tuple[GroupSpec, ...]]:
     shapes: dict[tuple[Any, ...], list[tuple[str, str, Model, Replicas, str]]] = {}
-    for name, model in sorted(config.models.items()):  # the engine hands config over as sorted maps
+    for name, stated in sorted(config.models.items()):  # the engine hands config over as sorted maps
+        model = _sized(stated)
         pool_name = model.pool or default_pool
         pool = pools.get(pool_name) if pool_name else None
         for role, replicas in _roles(model):
@@ -116,6 +117,14 @@ def _engines_and_groups(
     return tuple(sorted(engines, key=lambda e: (e.name, e.role))), tuple(groups)
 
 
+def _sized(model: Model) -> Model:
+    """The model with its parallel sizes as the engine will have them: engine arguments given by hand count."""
+    args = model.engine_args
+    names = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "data": "data_parallel_size"}
+    sizes = {field: args[key] for field, key in names.items() if isinstance(args.get(key), int) and args[key] >= 1}  # type: ignore[operator]
+    return model.model_copy(update={"parallel": model.parallel.model_copy(update=sizes)}) if sizes else model
+
+
 def _roles(model: Model) -> list[tuple[str, Replicas]]:
     if model.disaggregation is not None:
         return [("decode", model.replicas), ("prefill", model.disaggregation.prefill_replicas)]
@@ -133,8 +142,11 @@ def _shape(config: Service, model: Model, pool_name: str | None, pool: NodePool 
     mig = model.gpu.mig or (pool.sharing.mig_profile if pool and strategy == "mig" else None)
     fraction = share if share is not None and share < 1 and strategy in ("kai", "volcano_vgpu") else None
     by_ray = share is not None and share < 1 and strategy == "none"
-    if fraction or by_ray or mig or strategy in ("time_slicing", "mps"):
-        return (pool_name, "gpu", config.worker.gpus_per_pod or 1, 1, by_ray, fraction, mig)
+    if by_ray:
+        # the ranks of one tensor-parallel stage lie on the GPUs of one pod, each with its share of one of them
+        return (pool_name, "gpu", config.worker.gpus_per_pod or model.parallel.tensor, 1, True, None, None)
+    if fraction or mig or strategy in ("time_slicing", "mps"):
+        return (pool_name, "gpu", config.worker.gpus_per_pod or 1, 1, False, fraction, mig)
     gpus_per_pod, hosts = pod_gpus(model.parallel.tensor, model.parallel.pipeline, pool.gpus_per_node if pool else 0)
     if config.worker.gpus_per_pod:
         gpus_per_pod = config.worker.gpus_per_pod
@@ -190,7 +202,9 @@ def _group(
                 replicas_now += math.ceil(replicas_now * engine_args.surge_percent(replicas, device) / 100)
             ranks = replicas_now * model.parallel.data
             if shared:
-                shares.append((model.gpu.share or 1.0, ranks * model.parallel.tensor * model.parallel.pipeline))
+                # stages of all replicas, packed into pods: a stage takes its share of each of the pod's GPUs
+                per_pod = max(1, gpus_per_pod // model.parallel.tensor)
+                shares.append(((model.gpu.share or 1.0) / per_pod, ranks * model.parallel.pipeline))
             elif device == "cpu":
                 pods += ranks
             else:

@@ -8,6 +8,7 @@ from typing import Any
 from components.config import deep_merge
 from components.derive.spec import ServiceSpec
 from components.manifests import ray_pods, serve_config
+from policies.catalog.ray_releases import TOKEN_AUTH_SINCE, has
 
 API_VERSION = "ray.io/v1"
 KIND = {"ray_service": "RayService", "ray_cluster": "RayCluster", "ray_job": "RayJob"}
@@ -58,7 +59,8 @@ def cluster(spec: ServiceSpec) -> dict[str, Any]:
             "idleTimeoutSeconds": options.idle_timeout_seconds,
             "upscalingMode": options.upscaling_mode,
         }
-    if spec.config.auth.mode == "token":
+    mode = spec.config.auth.mode or ("token" if has(spec.ray_version, TOKEN_AUTH_SINCE) else "disabled")
+    if mode == "token":
         auth: dict[str, Any] = {"mode": "token"}
         if spec.config.auth.secret:
             auth["secretName"] = spec.config.auth.secret

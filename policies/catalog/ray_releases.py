@@ -79,6 +79,7 @@ BUNDLE_PER_WORKER_SINCE = "2.55"
 PACK_SINCE = "2.51"  # before: STRICT_PACK where pipeline parallel is 1 (ray PR#56980)
 DATA_PARALLEL_PACK_SINCE = "2.55"  # before: data-parallel replicas were forced to STRICT_PACK (dp_server.py)
 PER_WORKER_GPUS_SINCE = "2.60"  # the fraction reaches the engine by itself (ray#63875)
+TOKEN_AUTH_SINCE = "2.52"  # RAY_AUTH_MODE=token (KubeRay validation.go: authOptions needs rayVersion >= 2.52.0)
 SURGE_SINCE = "2.60"  # max_surge_percent of a deployment (serve/schema.py; absent from 2.59)
 INGRESS_LEAVES_ZERO_SINCE = "2.56"  # the ingress no longer calls each model at start (ray PR#63065)
 

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from components.config import parse
 from components.plan import Planned, assemble
-from tests.components.environments import with_model
+from tests.components.environments import environment, with_model
 from tests.components.shapes import SHAPES
 
 
@@ -137,3 +137,27 @@ def test_a_patch_reaches_into_lists_by_name_and_into_the_serve_config() -> None:
     assert group["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
     assert group["template"]["spec"]["containers"][0]["image"]
     assert json.loads(manifest["spec"]["serveConfigV2"])["applications"][0]["route_prefix"] == "/v2"
+
+
+def test_shares_with_tensor_parallel_lie_in_pods_of_as_many_gpus() -> None:
+    pool = {"kind": "existing", "gpu": "L40S", "gpus_per_node": 4, "cpu": 40, "memory_gib": 300, "max": 4}
+    env = with_model({"gpu": {"share": 0.5}, "parallel": {"tensor": 2}, "replicas": {"min": 3, "max": 3}, "pool": "l40s"})
+    env = env.model_copy(update={"node_pools": {**env.node_pools, **environment(node_pools={"l40s": pool}).node_pools}})
+    (group,) = assemble(env).manifests["chat"][0]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
+    assert group["replicas"] == 2  # two replicas share a pod of two GPUs
+
+
+def test_parallel_sizes_given_as_engine_arguments_size_the_pods() -> None:
+    pool = {"kind": "existing", "gpu": "H100", "gpus_per_node": 8, "cpu": 190, "memory_gib": 1900, "max": 4}
+    env = with_model({"engine_args": {"tensor_parallel_size": 4}, "pool": "h100"})
+    env = env.model_copy(update={"node_pools": {**env.node_pools, **environment(node_pools={"h100": pool}).node_pools}})
+    (group,) = assemble(env).manifests["chat"][0]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "4"
+
+
+def test_token_authentication_is_on_where_ray_has_it() -> None:
+    new = assemble(with_model({})).manifests["chat"][0]["spec"]["rayClusterConfig"]
+    old = assemble(with_model({}, ray_version="2.51.0")).manifests["chat"][0]["spec"]["rayClusterConfig"]
+    assert new["authOptions"] == {"mode": "token"}
+    assert "authOptions" not in old
