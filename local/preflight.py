@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from local import cache, debs, gobuild, pins, progress, tools
+from local import cache, debs, gotools, pins, progress, tools
 from local.cluster import node
 from local.errors import LocalError
 from local.settings import Settings
@@ -160,13 +160,13 @@ def fetchable(*, own_cluster: bool) -> Iterator[Obstacle]:
 
 
 def _go_proxy_answers(modules: list[pins.GoModule]) -> Iterator[Obstacle]:
-    proxies = gobuild.proxies()
+    proxies = gotools.proxies()
     if not proxies:
         return  # sources come straight from their repositories or from a folder: their own step will tell
     for pin in dict.fromkeys(modules):
         problem = ""
         for proxy in proxies:
-            url = f"{proxy.rstrip('/')}/{gobuild.escaped(pin.path)}/@v/{pin.version}.info"
+            url = f"{proxy.rstrip('/')}/{gotools.escaped(pin.path)}/@v/{pin.version}.info"
             try:
                 answer = httpx.get(url, timeout=15, follow_redirects=True)
                 problem = "" if answer.status_code == 200 else f"HTTP {answer.status_code}"

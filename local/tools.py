@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from local import builds, cache, debs, gobuild, pins
+from local import builds, cache, debs, gobuild, gotools, pins
 from local.files import write_private
 from local.gobuild import GoBuild
 from local.settings import from_environment
@@ -83,7 +83,7 @@ def ensure() -> None:
     _link("pulumi", _pulumi_on_path() or gobuild.ensure(builds.PULUMI) / "pulumi")
     provider = "pulumi-resource-kubernetes"
     _link(provider, _provider_installed() or gobuild.ensure(builds.PULUMI_KUBERNETES) / provider)
-    gobuild.fetch_module("kuberay")  # its manifests
+    gotools.fetch_module("kuberay")  # its manifests
     _language_host()
 
 
@@ -110,7 +110,7 @@ def environment(kubeconfig: Path | None = None) -> dict[str, str]:
         "PULUMI_BACKEND_URL": f"file://{state() / 'pulumi-state'}",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # Pulumi.local.yaml names it: the operator's published manifests, in its Go module.
-        "KUBERAY_MANIFESTS": str(gobuild.module_folder("kuberay") / "config" / "default"),
+        "KUBERAY_MANIFESTS": str(gotools.module_folder("kuberay") / "config" / "default"),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
     for folder in ("pulumi-home", "pulumi-state"):

@@ -20,7 +20,8 @@ from typing import Any
 from local import cache
 from local.cluster import node, oci
 from local.cluster.api import Api
-from local.cluster.services import PAUSE_IMAGE, Plan, Service
+from local.cluster.configs import PAUSE_IMAGE
+from local.cluster.services import Plan, Service
 from local.errors import LocalError
 from local.progress import step
 from local.settings import Settings, from_environment

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from local.cluster import cgroups
 from local.errors import LocalError
 from local.settings import Settings
 
 _INIT = Path(__file__).with_name("init.py")
-_CGROUP_ROOT = Path("/sys/fs/cgroup")
 _NETWORK_NAMESPACE_FLAGS = ("--mount", "--pid", "--net")
 KUBELET_FOLDER = Path("/var/lib/kubelet")
 # Folders that the kubelet and the CNI library insist on. On this machine they are made empty, to mount the node's own
@@ -43,7 +43,6 @@ def find(settings: Settings) -> int | None:
 
 def _processes(settings: Settings | None) -> list[int]:
     """The node's process 1 and its waiting parent on this machine; those of every node for None."""
-    wanted = [str(_INIT), *([str(settings.run)] if settings else [])]
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -52,7 +51,11 @@ def _processes(settings: Settings | None) -> list[int]:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:
             continue
-        if [os.fsdecode(word) for word in arguments[-2:]][: len(wanted)] == wanted:
+        if len(arguments) < 2:
+            continue
+        script, run = (os.fsdecode(word) for word in arguments[-2:])
+        # The same node whichever checkout started it.
+        if Path(script).parts[-3:] == _INIT.parts[-3:] and (settings is None or run == str(settings.run)):
             found.append(int(entry.name))
     return found
 
@@ -70,7 +73,7 @@ def start(settings: Settings) -> int:
     (settings.run / "status.json").unlink(missing_ok=True)
     for stale in (settings.run / "services").glob("*.json"):
         stale.unlink()
-    procs = [str(folder / "cgroup.procs") for folder in _make_cgroups(settings)]
+    procs = [str(folder / "cgroup.procs") for folder in cgroups.make(settings)]
     node = {
         "cgroup_procs": procs,
         "tmpfs": ["/run"],
@@ -133,7 +136,7 @@ def stop(settings: Settings) -> None:
     """End the node with all that runs in it, and take away its link and control groups. Safe at any time."""
     for pid in _processes(settings):
         _kill(pid)
-    for folder in _cgroups(settings):
+    for folder in cgroups.existing(settings):
         for procs in folder.rglob("cgroup.procs"):
             for line in procs.read_text().split():
                 _kill(int(line))
@@ -141,8 +144,8 @@ def stop(settings: Settings) -> None:
     if Path(f"/sys/class/net/{settings.host_link}").exists():
         subprocess.run(["ip", "link", "delete", settings.host_link], capture_output=True, check=False)
     _wait(lambda: not Path(f"/sys/class/net/{settings.host_link}").exists(), f"device {settings.host_link} stays")
-    for folder in _cgroups(settings):
-        _wait(lambda folder=folder: _remove_cgroup(folder), f"control group {folder} cannot be removed")  # type: ignore[misc]
+    for folder in cgroups.existing(settings):
+        _wait(lambda folder=folder: cgroups.remove(folder), f"control group {folder} cannot be removed")  # type: ignore[misc]
     if not _processes(None):  # removing a folder would drop what another node has mounted over it
         for folder in _INSISTED.values():
             if folder.is_dir() and not any(folder.iterdir()):
@@ -168,49 +171,6 @@ def _ip(*arguments: str, prefix: Sequence[str] = ()) -> None:
     result = subprocess.run([*prefix, "ip", *arguments], capture_output=True, text=True, check=False)
     if result.returncode:
         raise LocalError(f"`ip {' '.join(arguments)}` failed: {result.stderr.strip()}", fix="run `make down`, then again")
-
-
-def _hierarchies() -> list[Path]:
-    """Mount points of the control group hierarchies: one (version 2), or one a controller (version 1)."""
-    if (_CGROUP_ROOT / "cgroup.controllers").exists():
-        return [_CGROUP_ROOT]
-    return sorted(path.parent for path in _CGROUP_ROOT.glob("*/cgroup.procs") if not path.parent.is_symlink())
-
-
-def _cgroups(settings: Settings) -> list[Path]:
-    folders = [root / settings.cgroup.lstrip("/") for root in _hierarchies()]
-    return [folder for folder in folders if folder.is_dir()]
-
-
-def _make_cgroups(settings: Settings) -> list[Path]:
-    """Make the cluster's control groups; returns the ones for the node's own processes."""
-    own = []
-    for root in _hierarchies():
-        folder = root / settings.cgroup.lstrip("/")
-        for made in (folder, folder / "node"):
-            made.mkdir(exist_ok=True)
-            # Version 1: a new cpuset is empty, and a process cannot join it before it has CPUs and memory nodes.
-            for name in ("cpuset.cpus", "cpuset.mems"):
-                if (made / name).exists() and root != _CGROUP_ROOT:
-                    (made / name).write_text((made.parent / name).read_text())
-        if root == _CGROUP_ROOT:
-            wanted = " ".join(f"+{name}" for name in (root / "cgroup.controllers").read_text().split())
-            for parent in (root, folder):
-                (parent / "cgroup.subtree_control").write_text(wanted)
-        own.append(folder / "node")
-    return own
-
-
-def _remove_cgroup(folder: Path) -> bool:
-    try:
-        for below in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-            below.rmdir()
-        folder.rmdir()
-    except FileNotFoundError:
-        return not folder.exists()
-    except OSError:
-        return False
-    return True
 
 
 def remove_state(settings: Settings, *, images: bool) -> None:

@@ -1,4 +1,4 @@
-"""The programs of the node and their configuration, as plain data: command lines and files.
+"""The programs of the node as plain data: command lines, and which files they read (configs.py).
 
 Starting them is init.py's work; whether they answer is asked in __init__.py.
 """
@@ -9,16 +9,14 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from local import cache
+from local.cluster import configs
 from local.cluster.certs import Authority, Leaf
 from local.cluster.node import KUBELET_FOLDER
 from local.files import write_text
 from local.settings import Settings
 from local.tools import NodePrograms
 
-PAUSE_IMAGE = "localhost/pause:1"
 _ADMIN = Leaf(name="admin", common_name="llm-serving-stack-admin", organization="system:masters")
 
 
@@ -59,6 +57,7 @@ class Plan:
         self.settings = settings
         self.programs = programs
         self.authority = Authority(settings.state / "pki")
+        self._socket = settings.run / "containerd.sock"
         self.admin = self.authority.issue(_ADMIN)
         self.authority.kubeconfig(settings.kubeconfig, settings.apiserver, _ADMIN, context=settings.name)
 
@@ -92,41 +91,15 @@ class Plan:
 
     def _containerd(self) -> Service:
         settings, programs = self.settings, self.programs
-        socket = settings.run / "containerd.sock"
-        network = {
-            "cniVersion": "0.4.0",
-            "name": "pods",
-            "plugins": [
-                # A point-to-point link for each Pod: every packet is routed, so kube-proxy's rules see all of them;
-                # on a bridge that takes br_netfilter, which not every kernel has.
-                {
-                    "type": "ptp",
-                    "ipMasq": False,
-                    "ipam": {
-                        "type": "host-local",
-                        "dataDir": str(settings.run / "addresses"),
-                        "ranges": [[{"subnet": str(settings.pod_network)}]],
-                        "routes": [{"dst": "0.0.0.0/0"}],
-                    },
-                },
-                {"type": "portmap", "capabilities": {"portMappings": True}},
-            ],
-        }
-        network_file = settings.run / "cni" / "10-pods.conflist"
-        config = settings.run / "containerd.toml"
-        text = _CONTAINERD.format(
-            root=settings.state / "containerd",
-            socket=socket,
-            pause=PAUSE_IMAGE,
-            plugins=programs.cni_plugins,
-            networks=network_file.parent,
-            runc=programs.runc,
-        )
+        config, network = settings.run / "containerd.toml", settings.run / "cni" / "10-pods.conflist"
         return Service(
             name="containerd",
             argv=_argv(programs.containerd, {"config": config}),
-            files={config: text, network_file: json.dumps(network, indent=1)},
-            unix_socket=socket,
+            files={
+                config: configs.containerd(settings, programs, socket=self._socket, networks=network.parent),
+                network: configs.pod_network(settings),
+            },
+            unix_socket=self._socket,
         )
 
     def _apiserver(self) -> Service:
@@ -239,34 +212,7 @@ class Plan:
         kubeconfig = self._kubeconfig("kubelet", f"system:node:{settings.name}", "system:nodes")
         leaf = Leaf(name="kubelet-server", common_name=settings.name, addresses=(settings.node_address,))
         server = self.authority.issue(leaf)
-        config = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "authentication": {
-                "anonymous": {"enabled": False},
-                "webhook": {"enabled": True},
-                "x509": {"clientCAFile": str(self.authority.pair.certificate)},
-            },
-            "authorization": {"mode": "Webhook"},
-            "tlsCertFile": str(server.certificate),
-            "tlsPrivateKeyFile": str(server.key),
-            "address": str(settings.node_address),
-            "healthzBindAddress": str(settings.node_address),
-            "clusterDNS": [str(settings.node_address)],
-            "clusterDomain": "cluster.local",
-            # No way out of the node, so no name server beyond the cluster's own.
-            "resolvConf": "",
-            "containerRuntimeEndpoint": f"unix://{settings.run / 'containerd.sock'}",
-            "cgroupDriver": "cgroupfs",
-            "cgroupRoot": settings.cgroup,
-            "failCgroupV1": False,
-            "failSwapOn": False,
-            "volumePluginDir": str(KUBELET_FOLDER / "volume-plugins"),
-            # Images are made on this machine and can be fetched from nowhere: never collect them.
-            "imageGCHighThresholdPercent": 100,
-            "imageGCLowThresholdPercent": 99,
-            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        }
+        text = configs.kubelet(settings, authority=self.authority.pair.certificate, server=server, socket=self._socket)
         config_file = settings.run / "kubelet.yaml"
         options = {
             "config": config_file,
@@ -278,7 +224,7 @@ class Plan:
         return Service(
             name="kubelet",
             argv=_argv(self.programs.kubernetes / "kubelet", options),
-            files={config_file: yaml.safe_dump(config)},
+            files={config_file: text},
             inputs=(kubeconfig, server.certificate),
             health=f"http://{settings.node_address}:10248/healthz",
         )
@@ -286,25 +232,11 @@ class Plan:
     def _proxy(self) -> Service:
         settings = self.settings
         kubeconfig = self._kubeconfig("kube-proxy", "system:kube-proxy")
-        config = {
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-            "kind": "KubeProxyConfiguration",
-            "clientConnection": {"kubeconfig": str(kubeconfig)},
-            "mode": "iptables",
-            "hostnameOverride": settings.name,
-            "clusterCIDR": str(settings.pod_network),
-            "bindAddress": str(settings.node_address),
-            "healthzBindAddress": f"{settings.node_address}:10256",
-            "metricsBindAddress": f"{settings.node_address}:10249",
-            # The connection table's size belongs to the machine; a network namespace cannot set it.
-            "conntrack": {"maxPerCore": 0, "min": 0},
-            "iptables": {"localhostNodePorts": False},
-        }
         config_file = settings.run / "kube-proxy.yaml"
         return Service(
             name="kube-proxy",
             argv=_argv(self.programs.kubernetes / "kube-proxy", {"config": config_file}),
-            files={config_file: yaml.safe_dump(config)},
+            files={config_file: configs.kube_proxy(settings, kubeconfig=kubeconfig)},
             inputs=(kubeconfig,),
             health=f"http://{settings.node_address}:10256/healthz",
         )
@@ -313,11 +245,10 @@ class Plan:
         settings = self.settings
         kubeconfig = self._kubeconfig("coredns", "system:coredns")
         corefile = settings.run / "Corefile"
-        text = _COREFILE.format(address=settings.node_address, kubeconfig=kubeconfig)
         return Service(
             name="coredns",
             argv=(str(self.programs.coredns), "-conf", str(corefile)),
-            files={corefile: text},
+            files={corefile: configs.corefile(settings, kubeconfig=kubeconfig)},
             inputs=(kubeconfig,),
             health=f"http://{settings.node_address}:8181/ready",
         )
@@ -325,60 +256,3 @@ class Plan:
 
 def _argv(program: Path, options: dict[str, object]) -> tuple[str, ...]:
     return (str(program), *(f"--{name}={value}" for name, value in sorted(options.items())))
-
-
-# Format 2 is read by containerd 1.6 and later; 2.x migrates it as it starts.
-_CONTAINERD = """\
-version = 2
-root = "{root}"
-state = "/run/containerd"
-
-[grpc]
-  address = "{socket}"
-
-[plugins."io.containerd.internal.v1.opt"]
-  path = "{root}/opt"
-
-[plugins."io.containerd.grpc.v1.cri"]
-  # Without CAP_SYS_RESOURCE a process cannot lower its OOM score: every sandbox would die at its start.
-  restrict_oom_score_adj = true
-  sandbox_image = "{pause}"
-
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{plugins}"
-    conf_dir = "{networks}"
-
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-    default_runtime_name = "runc"
-
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        BinaryName = "{runc}"
-        SystemdCgroup = false
-"""
-
-# Names outside the cluster do not exist here: saying so at once beats a time-out in every client that asks.
-_COREFILE = """\
-cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {{
-    bind {address}
-    errors
-    health {address}:8080
-    ready {address}:8181
-    cache 5
-    kubernetes {{
-        kubeconfig {kubeconfig}
-        pods insecure
-        ttl 5
-    }}
-}}
-.:53 {{
-    bind {address}
-    errors
-    template ANY ANY {{
-        rcode NXDOMAIN
-    }}
-}}
-"""

@@ -71,24 +71,32 @@ def test_what_a_killed_run_left_is_thrown_away(folder: Path) -> None:
     assert [path.name for path in entry.iterdir()] == ["whole"]
 
 
-def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
-    log = tmp_path / "builds"
+def test_runs_at_once_build_once_and_the_others_say_that_they_wait(tmp_path: Path) -> None:
+    log, may_end = tmp_path / "builds", tmp_path / "may-end"
     program = (
-        "import os, time; from local import cache\n"
-        f"def build(target): open({str(log)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(0.7)\n"
+        "import os, time; from pathlib import Path; from local import cache\n"
+        "def build(target):\n"
+        f"    open({str(log)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
+        f"    while not Path({str(may_end)!r}).exists(): time.sleep(0.05)\n"
         "print(cache.ensure('thing', 'v1', build))"
     )
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", program], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(3)
-    ]
-    outputs = [run.communicate(timeout=60) for run in runs]
+
+    def start() -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([sys.executable, "-c", program], cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True)
+
+    runs = [start()]
+    while not log.exists():
+        time.sleep(0.05)
+    for run in (start(), start()):
+        runs.append(run)
+        assert run.stderr is not None
+        assert run.stderr.readline() == "  ... waiting for another run that holds 'thing-v1'\n"
+    may_end.touch()
+    outputs = [run.communicate(timeout=60)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0]
-    assert len({out for out, _ in outputs}) == 1
+    assert len(set(outputs)) == 1
     assert len(log.read_text().split()) == 1
-    assert "waiting for another run that holds 'thing-v1'" in "".join(err for _, err in outputs)
 
 
 def test_a_lock_is_free_again_when_its_holder_is_killed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local import cache, gobuild, pins
+from local import cache, gobuild, gotools, pins
 from local.errors import LocalError
 from local.gobuild import GoBuild
 
@@ -45,8 +45,8 @@ def go_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def hello(tmp_path: Path, go_cache: Path, monkeypatch: pytest.MonkeyPatch) -> GoBuild:
     """A program in a module whose go.mod replaces a requirement by a sibling folder, served by a proxy of two modules."""
-    go = gobuild.toolchain()
-    monkeypatch.setattr(gobuild, "toolchain", lambda: go)
+    go = gotools.toolchain()
+    monkeypatch.setattr(gotools, "toolchain", lambda: go)
     proxy = tmp_path / "proxy"
     _publish(proxy, MODULE, "v1.2.3", SOURCE)
     _publish(proxy, "example.com/word", "v1.0.0", WORD)
@@ -57,7 +57,7 @@ def hello(tmp_path: Path, go_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Go
     (tmp_path / "cache" / "llm-serving-stack" / "go-build").symlink_to(go_cache)
     asked = subprocess.run(
         [go, "mod", "download", "-json", f"{MODULE}@v1.2.3"],
-        capture_output=True, text=True, check=True, cwd=tmp_path, env=gobuild._environment(go),
+        capture_output=True, text=True, check=True, cwd=tmp_path, env=gotools.environment(go),
     )  # fmt: skip
     total = asked.stdout.split('"Sum": "')[1].split('"')[0]
     monkeypatch.setitem(pins.GO_MODULES, "hello", pins.GoModule(path=MODULE, version="v1.2.3", sum=total))
@@ -72,7 +72,7 @@ def test_a_module_with_replacements_is_built_and_runs(hello: GoBuild) -> None:
     said = subprocess.run([folder / "hello"], capture_output=True, text=True, check=True)
     assert said.stdout == "hello v1.2.3\n"
     assert gobuild.is_built(hello)
-    assert (gobuild.fetch_module("hello") / "cmd" / "hello" / "main.go").read_text() == SOURCE["cmd/hello/main.go"]
+    assert (gotools.fetch_module("hello") / "cmd" / "hello" / "main.go").read_text() == SOURCE["cmd/hello/main.go"]
 
 
 def test_several_programs_are_built_at_once_and_what_is_there_is_kept(hello: GoBuild) -> None:
@@ -137,13 +137,13 @@ def test_staging_modules_of_kubernetes_become_their_published_versions() -> None
 
 def test_the_proxies_are_those_that_go_would_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOPROXY", "https://one.example,file:///two|http://three.example,direct")
-    assert gobuild.proxies() == ["https://one.example", "http://three.example"]
+    assert gotools.proxies() == ["https://one.example", "http://three.example"]
     monkeypatch.setenv("GOPROXY", "off")
-    assert gobuild.proxies() == []
+    assert gotools.proxies() == []
 
 
 def test_capital_letters_are_escaped_as_the_proxy_protocol_says() -> None:
-    assert gobuild.escaped("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
+    assert gotools.escaped("github.com/BurntSushi/toml") == "github.com/!burnt!sushi/toml"
 
 
 def test_every_build_names_a_pinned_module() -> None:
