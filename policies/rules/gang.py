@@ -84,6 +84,19 @@ def scheduler_versions(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def gang_label(stack: Stack) -> Iterator[Problem]:
+    if stack.batch_scheduler not in ("yunikorn", "scheduler-plugins"):
+        return
+    for workload in stack.workloads:
+        if workload.kind in _RAY and "ray.io/gang-scheduling-enabled" not in workload.labels:
+            yield warning(
+                workload.where,
+                f"under {stack.batch_scheduler} KubeRay makes a gang only for a {workload.kind} with label ray.io/gang-scheduling-enabled: its pods are placed "
+                "one by one",
+                "add the label, with value true",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="gang-covers-engine",
@@ -95,6 +108,16 @@ RULES: tuple[Rule, ...] = (
         ),
         check=covers_engine,
         sources=("kuberay#5002", "kuberay#5233"),
+    ),
+    Rule(
+        id="gang-label",
+        title="YuniKorn and scheduler-plugins gang by label",
+        why=(
+            "KubeRay's plugins for YuniKorn and scheduler-plugins add gang metadata to pods only where the custom resource carries ray.io/gang-scheduling-enabled. "
+            "KAI and Volcano need no such label."
+        ),
+        check=gang_label,
+        sources=("kuberay v1.7.0: controllers/ray/batchscheduler",),
     ),
     Rule(
         id="gang-podgroup-frozen",

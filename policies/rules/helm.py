@@ -53,6 +53,16 @@ def pinned(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def names(stack: Stack) -> Iterator[Problem]:
+    for release in stack.releases:
+        if release.kind == "release" and len(release.name) > 53:
+            yield error(
+                release.where,
+                f"release name '{release.name}' has {len(release.name)} characters and Helm allows 53",
+                f"shorten it by {len(release.name) - 53}",
+            )
+
+
 def hooks(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
         name = chart_name(release)
@@ -124,6 +134,13 @@ RULES: tuple[Rule, ...] = (
         why="Without a version, or with a range, the same program installs something else tomorrow, CRDs included.",
         check=pinned,
         sources=("pulumi-policy#352",),
+    ),
+    Rule(
+        id="helm-name",
+        title="Release names are short",
+        why="Helm keeps ten characters of a 63-character label for what it adds, and refuses longer release names.",
+        check=names,
+        sources=("https://helm.sh/docs/chart_template_guide/getting_started/",),
     ),
     Rule(
         id="helm-hooks",

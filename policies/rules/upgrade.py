@@ -11,7 +11,9 @@ from policies.facts import Stack
 from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import amount, before
+from ._places import nodes_at_least
+from ._values import before
+from .capacity import demands
 
 INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 TYPES = {
@@ -114,34 +116,24 @@ def head_service(stack: Stack) -> Iterator[Problem]:
 
 def room(stack: Stack) -> Iterator[Problem]:
     """Whether a second cluster at rest finds nodes: pool by pool, one upgrade at a time."""
-    pools = {pool.name: pool for pool in stack.pools}
-    low: dict[str, float] = {}
-    for use in stack.uses:
-        low[use.pool] = low.get(use.pool, 0.0) + use.gpus_min
-    by_where = {workload.where: workload for workload in stack.workloads}
-    for use in stack.uses:
-        pool, workload = pools.get(use.pool), by_where.get(use.workload)
-        if (
-            pool is None
-            or workload is None
-            or pool.max is None
-            or workload.kind != "RayService"
-            or not pool.gpus_per_node
-        ):
+    for demand in demands(stack):
+        pool, most = demand.pool, demand.pool.max
+        if most is None or not pool.gpus_per_node:
             continue
-        if use.gpus_upgrade <= use.gpus_max + 1e-6 or workload.upgrade_type == "None":
-            continue
-        more = use.gpus_upgrade - use.gpus_max
-        have = pool.max * pool.gpus_per_node
-        at_rest = low[use.pool]
-        nodes_short = use.nodes_min <= pool.max < use.nodes_min + use.nodes_upgrade - use.nodes_max
-        if at_rest <= have + 1e-6 and (at_rest + more > have + 1e-6 or nodes_short):
-            yield warning(
-                workload.where,
-                f"an upgrade runs a second cluster beside the first: {amount(at_rest + more)} GPUs at rest in {pool.where}, which has at most "
-                f"{amount(have)} ({pool.max} node{'s' if pool.max != 1 else ''}), so the new cluster stays pending and the upgrade never ends",
-                "raise the pool's max, or use upgrade.strategy incremental (a part at a time) or none",
-            )
+        rest = [pair for pairs in demand.rest.values() for pair in pairs]
+        part, big = sum(p * n for p, n in rest), sum(n for p, n in rest if p > 0.5)
+        if nodes_at_least(rest) > most:
+            continue  # capacity-pool speaks
+        for where, second in demand.extra.items():
+            needed = nodes_at_least([(part + sum(p * n for p, n in second), 1)])
+            needed = max(needed, big + sum(n for p, n in second if p > 0.5))
+            if needed > most:
+                yield warning(
+                    where,
+                    f"an upgrade runs a second cluster beside the first, {needed} nodes of {pool.where} at rest, and the pool has at most {most}: the new "
+                    "cluster stays pending and the upgrade never ends",
+                    f"raise the pool's max to {needed}, or use upgrade.strategy incremental (a part at a time) or none",
+                )
 
 
 RULES: tuple[Rule, ...] = (

@@ -17,7 +17,6 @@ from policies.facts import (
     Stack,
     Taint,
     Toleration,
-    Use,
     Versions,
     Workload,
 )
@@ -418,21 +417,6 @@ def fraction_stack(**over: Any) -> Stack:
         "pools": (core(), l4(sharing=Sharing(strategy="kai"))),
     }
     return kai_stack(**{**given, **over})
-
-
-def use(**over: Any) -> Use:
-    """What the plan reckons for 'chat' on its L4 pool."""
-    given: dict[str, Any] = {
-        "workload": "service 'chat'",
-        "pool": "l4",
-        "gpus_min": 2.0,
-        "gpus_max": 2.0,
-        "gpus_upgrade": 4.0,
-        "nodes_min": 2,
-        "nodes_max": 2,
-        "nodes_upgrade": 4,
-    }
-    return Use(**{**given, **over})
 
 
 COMPLIANT = {

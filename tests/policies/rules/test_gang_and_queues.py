@@ -26,7 +26,6 @@ from .stacks import (
     stack,
     two_node_service,
     two_node_stack,
-    use,
     volcano_stack,
     with_engine,
     with_pool,
@@ -64,6 +63,7 @@ def autoscaled(given: Stack, low: int, high: int, **over: Any) -> Stack:
         (with_engine(autoscaled(stack(), 2, 4), max_replicas_per_node=1), ("gang-replicas-per-node", "warning")),
         (with_service(autoscaled(stack(), 2, 4), ray_version="2.48.0"), ("gang-autoscaler-v2", "warning")),
         (replace(stack(), batch_scheduler="scheduler-plugins"), ("gang-podgroup-frozen", "warning")),
+        (replace(stack(), batch_scheduler="yunikorn"), ("gang-label", "warning")),
         (
             replace(kai_stack(), versions=replace(VERSIONS, kai="0.17.0", kuberay="1.5.1")),
             ("gang-scheduler-versions", "error"),
@@ -270,6 +270,7 @@ def test_kai_takes_no_k8s_job_mode_and_no_workloads_in_its_namespace() -> None:
         (with_release(version=">=25"), [("helm-version", "error")]),
         (with_release(version="latest"), [("helm-version", "error")]),
         (with_release(version=None, chart="./charts/gpu-operator"), []),
+        (with_release(name="x" * 54), [("helm-name", "error")]),
         (with_release(kind="chart"), [("helm-hooks", "warning")]),
         (with_release(chart="kuberay-operator", kind="chart"), []),
         (with_release(kai_stack(), chart="kai-scheduler", kind="chart"), [("helm-hooks", "warning")]),
@@ -344,19 +345,12 @@ def test_unknown_strategies_and_named_head_services_are_refused() -> None:
 
 
 def test_an_upgrade_without_room_is_a_warning_with_both_numbers() -> None:
-    given = replace(with_pool(max=3), uses=(use(),))
-    assert sentences(given, "upgrade-room") == [
-        "service 'chat': an upgrade runs a second cluster beside the first: 4 GPUs at rest in node pool 'l4', which has at most 3 (3 nodes), so the "
-        "new cluster stays pending and the upgrade never ends; raise the pool's max, or use upgrade.strategy incremental (a part at a time) or none "
-        "[upgrade-room]"
+    assert sentences(with_pool(max=3), "upgrade-room") == [
+        "service 'chat': an upgrade runs a second cluster beside the first, 4 nodes of node pool 'l4' at rest, and the pool has at most 3: the new cluster "
+        "stays pending and the upgrade never ends; raise the pool's max to 4, or use upgrade.strategy incremental (a part at a time) or none [upgrade-room]"
     ]
-    assert found(replace(with_pool(max=4), uses=(use(),))) == []
-    assert (
-        found(
-            with_service(replace(with_pool(max=3), uses=(use(gpus_upgrade=2.0, nodes_upgrade=2),)), upgrade_type="None")
-        )
-        == []
-    )
+    assert found(with_pool(max=4)) == []
+    assert found(with_service(with_pool(max=3), upgrade_type="None")) == []
 
 
 MANIFEST: dict[str, Any] = {
@@ -442,8 +436,8 @@ def test_other_edits_start_a_new_cluster(after: dict[str, Any], path: str) -> No
     ("given", "expected"),
     [
         (with_pool(max=1), [("capacity-pool", "error")]),
-        (with_pool(max=2), []),
-        (with_pool(autoscaled(stack(), 2, 4), max=3), [("capacity-pool", "warning")]),
+        (with_pool(max=2), [("upgrade-room", "warning")]),
+        (with_pool(autoscaled(stack(), 2, 4), max=3), [("capacity-pool", "warning"), ("upgrade-room", "warning")]),
         (
             replace(stack(), pools=(core(), l4(), h100(min=1, max=1, efa=False, desired=1))),
             [("capacity-idle-pool", "warning")],
