@@ -67,12 +67,13 @@ VOLCANO = Chart(
     namespace="volcano-system",
     source="https://github.com/volcano-sh/volcano/tree/v1.15.1/installer/helm/chart/volcano",
 )
+# Tag v1.12.0 is older than the chart; the repository is the README's, the version the one in the chart on main.
 VOLCANO_VGPU = Chart(
     name="volcano-vgpu-device-plugin",
     version="1.12.0",
-    repository="oci://ghcr.io/project-hami/charts",
+    repository="https://project-hami.github.io/volcano-vgpu-device-plugin",
     namespace="kube-system",
-    source="https://github.com/Project-HAMi/volcano-vgpu-device-plugin/tree/v1.12.0/deployments/helm/volcano-vgpu-device-plugin",
+    source="https://github.com/Project-HAMi/volcano-vgpu-device-plugin/tree/4fb76ba16a1744b161e9e2fbfc0b9ec3a546dd9b/deployments/helm/volcano-vgpu-device-plugin",
 )
 KARPENTER = Chart(
     name="karpenter",

@@ -76,13 +76,11 @@ def values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
 
 
 def resources(env: Environment) -> dict[str, dict[str, str]]:
-    """CPU and memory of the operator. The chart's note: about 1 MB for each Ray pod; at most 100m CPU makes it slow to start.
-
-    No CPU limit: an operator that is throttled answers its own probes late and is restarted while it writes.
-    """
+    """CPU and memory of the operator: its chart reckons 1 MB for each Ray pod. Not the chart's CPU limit of 100m: a throttled
+    operator answers its own probes late and is restarted while it writes."""
     pods = sum(_pods(service.worker.max, len(service.models)) for service in env.services.values())
     memory = 512 if pods <= 400 else 512 + pods
-    return {"limits": {"memory": f"{memory}Mi"}, "requests": {"cpu": "100m", "memory": f"{memory}Mi"}}
+    return {"limits": {"cpu": "1", "memory": f"{memory}Mi"}, "requests": {"cpu": "100m", "memory": f"{memory}Mi"}}
 
 
 def _pods(stated: int | None, models: int) -> int:
