@@ -60,10 +60,10 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
     made: dict[str, tuple[pulumi.Resource, ...]] = {}
     for part, release in releases.installed(env, pools):
         name = part.chart.name
-        before = [resource for chart in AFTER[name] for resource in made.get(chart, ())]
-        opts = pulumi.ResourceOptions(provider=cluster.provider, depends_on=[*cluster.ready, *before])
+        after = [*cluster.ready, *(resource for chart in AFTER[name] for resource in made.get(chart, ()))]
+        opts = pulumi.ResourceOptions(provider=cluster.provider)
         if release.kind == "manifests":
-            made[name] = KubeRayManifests(name, env=env, opts=opts).ready
+            made[name] = KubeRayManifests(name, env=env, after=after, opts=opts).ready
             continue
         made[name] = SoftwareRelease(
             name,
@@ -73,6 +73,7 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
             crd_chart=_crd_chart(part, env, pools),
             objects=_objects(part, release, env),
             settled=SETTLED.get(name),
+            after=after,
             crd_provider=lambda: cluster.crd_provider,
             opts=opts,
         ).ready

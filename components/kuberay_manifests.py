@@ -6,6 +6,7 @@ Not for deciding what they say (manifests/kuberay_overlay.py).
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pulumi
@@ -24,7 +25,9 @@ class KubeRayManifests(pulumi.ComponentResource):
 
     ready: tuple[pulumi.Resource, ...]
 
-    def __init__(self, name: str, *, env: Environment, opts: pulumi.ResourceOptions) -> None:
+    def __init__(
+        self, name: str, *, env: Environment, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions
+    ) -> None:
         published = published_folder(env)
         super().__init__("llm-serving:software:KubeRayManifests", name, {}, opts)
         folder = BUILD / pulumi.get_stack()
@@ -33,13 +36,13 @@ class KubeRayManifests(pulumi.ComponentResource):
             crd_files(published),
             kuberay.version(env),
             folder / "crds",
-            pulumi.ResourceOptions(parent=self),
+            pulumi.ResourceOptions(parent=self, depends_on=list(after)),
         )
         overlay = write_overlay(env, published, folder / "operator")
         operator = k8s.kustomize.v2.Directory(
             name,
             directory=str(overlay),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[applied]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, applied]),
         )
         self.ready = (applied, operator)
         self.register_outputs({})

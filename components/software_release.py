@@ -24,6 +24,7 @@ class SoftwareRelease(pulumi.ComponentResource):
     cluster_values: values that only the cluster knows (its name, a queue); they never override a derived or stated one.
     crd_chart: CRDs that are published as a chart of their own, with the values of that chart.
     objects: manifests applied after the release, a parent before its children.
+    after: what must be there first; each resource inside says so itself, or on destroy nothing would know the order.
     settled: an object of the release to wait for, with its condition, where the chart's own workloads come up later.
     """
 
@@ -39,11 +40,12 @@ class SoftwareRelease(pulumi.ComponentResource):
         crd_chart: tuple[Chart, Mapping[str, Any]] | None = None,
         objects: Sequence[Mapping[str, Any]] = (),
         settled: tuple[Mapping[str, Any], str] | None = None,
+        after: Sequence[pulumi.Resource],
         crd_provider: Callable[[], k8s.Provider],
         opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__(f"llm-serving:software:{_camel(name)}", name, {}, opts)
-        steps: list[pulumi.Resource] = self._crds(name, release, chart, crd_chart, crd_provider)
+        steps: list[pulumi.Resource] = self._crds(name, release, chart, crd_chart, after, crd_provider)
         own_crds = bool(steps)
         installed = k8s.helm.v3.Release(
             name,
@@ -60,7 +62,7 @@ class SoftwareRelease(pulumi.ComponentResource):
             cleanup_on_fail=release.atomic,
             timeout=release.timeout_seconds,
             skip_crds=own_crds,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=steps),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*after, *steps]),
         )
         steps.append(installed)
         if settled is not None:
@@ -85,11 +87,12 @@ class SoftwareRelease(pulumi.ComponentResource):
         release: Release,
         chart: Chart,
         crd_chart: tuple[Chart, Mapping[str, Any]] | None,
+        after: Sequence[pulumi.Resource],
         provider: Callable[[], k8s.Provider],
     ) -> list[pulumi.Resource]:
         if not chart.crds and crd_chart is None:
             return []
-        opts = pulumi.ResourceOptions(parent=self, provider=provider())
+        opts = pulumi.ResourceOptions(parent=self, provider=provider(), depends_on=list(after))
         version = (release.version or chart.version).removeprefix("v")
         made: list[pulumi.Resource] = []
         if chart.crds:
