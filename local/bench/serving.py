@@ -1,0 +1,137 @@
+"""What the stack costs: the same prompts against bare vLLM and against the stack's endpoint, in turn.
+
+Run: python -m local.bench.serving (the stack must be up). Bare vLLM gets the engine arguments and environment of the stack's own
+engine, read from the live RayService, and no CPU limit. Goal: at least 0.9 of bare vLLM's requests a second at concurrency 8, and at
+most 20 ms more to the median first token.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from local import endpoint, stack, tools
+from local.bench import compare, servers
+from local.errors import LocalError
+from local.progress import console
+
+RATIO_GOAL = 0.9
+FIRST_TOKEN_GOAL_MS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The engine of the stack, as its RayService says."""
+
+    name: str
+    folder: str
+    kwargs: dict[str, Any]
+    env: dict[str, str]
+
+
+def engine_of(ray_service: dict[str, Any]) -> Engine:
+    """The first engine of a RayService manifest. Raises LocalError when it serves none on CPU."""
+    config = json.loads(ray_service["spec"]["serveConfigV2"])
+    models = config["applications"][0].get("args", {}).get("llm_configs", [])
+    if not models or models[0].get("accelerator_config") != {"kind": "cpu"}:
+        raise LocalError(
+            "the stack serves no engine on CPU to compare with", fix="make up, with the config of the local stack"
+        )
+    model = models[0]
+    container = ray_service["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
+    env = {entry["name"]: entry["value"] for entry in container.get("env", []) if "value" in entry}
+    env |= model.get("runtime_env", {}).get("env_vars", {})
+    return Engine(
+        name=model["model_loading_config"]["model_id"],
+        folder=model["model_loading_config"]["model_source"],
+        kwargs=model["engine_kwargs"],
+        env={key: value for key, value in env.items() if key.startswith(("VLLM_", "OMP_", "LD_PRELOAD", "HF_"))},
+    )
+
+
+def _ray_service(namespace: str, name: str) -> dict[str, Any]:
+    result = subprocess.run(
+        ["kubectl", "-n", namespace, "get", "rayservice", name, "-o", "json"],
+        env=tools.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise LocalError(f"rayservice {namespace}/{name}: {result.stderr.strip()}", fix="make up")
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main(
+    service: Annotated[str, typer.Option(help="Service of the stack.")] = "chat",
+    concurrency: Annotated[str, typer.Option(help="Concurrent requests, a list.")] = "1,8,32",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each endpoint at each concurrency.")] = 3,
+    requests: Annotated[int, typer.Option(min=4, help="Requests a round at concurrency 8.")] = 32,
+    tokens: Annotated[int, typer.Option(min=2, help="Tokens of each answer.")] = 32,
+    output: Annotated[Path, typer.Option(help="Folder for serving.json and serving.png.")] = Path("build/bench"),
+) -> None:
+    """Measure, print the table, write the figures and the plot."""
+    endpoints = stack.outputs().get("contract", {}).get("endpoints", {})
+    if service not in endpoints:
+        raise LocalError(f"the stack exports no endpoint '{service}'", fix="make up")
+    served = endpoints[service]
+    engine = engine_of(_ray_service(served["namespace"], service))
+    with (
+        endpoint.reach(served["namespace"], served["service"], served["port"]) as url,
+        servers.bare(engine.folder, engine.name, engine.kwargs, engine.env, _free_port()) as bare_url,
+    ):
+        both = [
+            compare.Endpoint(name="bare vLLM", url=bare_url, model=engine.name),
+            compare.Endpoint(name="stack", url=url, model=engine.name),
+        ]
+        result = compare.measure(
+            both,
+            concurrencies=[int(word) for word in concurrency.split(",")],
+            rounds=rounds,
+            requests=requests,
+            tokens=tokens,
+        )
+    names = [one.name for one in both]
+    console.print(compare.table(result, names))
+    compare.save(result, output / "serving.json")
+    compare.plot(result, names, output / "serving.png")
+    console.print(f"{output / 'serving.json'}, {output / 'serving.png'}")
+    if 8 in result:
+        console.print(verdict(result[8][names[0]], result[8][names[1]]))
+
+
+def verdict(bare: compare.Figures, ours: compare.Figures) -> str:
+    """Whether the goals hold, in a line."""
+    ratio, more = ours.requests_per_second / bare.requests_per_second, ours.first_p50 - bare.first_p50
+    kept = "kept" if ratio >= RATIO_GOAL and more <= FIRST_TOKEN_GOAL_MS else "missed"
+    return (
+        f"at concurrency 8: {ratio:.2f} of bare vLLM's throughput (goal {RATIO_GOAL}), {more:+.0f} ms to the median first token "
+        f"(goal +{FIRST_TOKEN_GOAL_MS:.0f}): {kept}"
+    )
+
+
+def run() -> None:
+    """`python -m local.bench.serving`."""
+    try:
+        typer.run(main)
+    except LocalError as error:
+        console.print(f"[red]error[/red]: {error.problem}\n  to fix: {error.fix}", soft_wrap=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()
