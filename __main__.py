@@ -1,5 +1,7 @@
 """The program: read the config, plan, refuse what cannot work, build in order, export the contract."""
 
+from math import ceil
+
 import pulumi
 
 from components import cluster, cluster_software, outputs
@@ -15,7 +17,11 @@ def main() -> None:
     env = load_pulumi()
     planned = assemble(env, stack)
     preview(planned.plan)
-    require(planned.plan.findings)
+    require(planned.plan.findings)  # nothing is created from a plan with an error
+    if env.cluster.kind == "aws":
+        from components.preflight.preview import in_preview  # boto3 is loaded only where it is used
+
+        in_preview(env, stack, planned.pools, {pool.name: ceil(pool.nodes.upgrade) for pool in planned.plan.pools})
 
     kubernetes = cluster.build(env, planned.pools)
     software = cluster_software.build(env, planned.pools, kubernetes)
@@ -29,8 +35,7 @@ def main() -> None:
         )
         for spec in planned.specs
     ]
-    endpoints = {service.spec.name: service.endpoint for service in services}
-    outputs.export(stack, endpoints, [service.ready for service in services])
+    outputs.export(stack, {s.spec.name: s.endpoint for s in services}, [s.ready for s in services])
 
 
 main()

@@ -45,7 +45,10 @@ class LlmService(pulumi.ComponentResource):
                 opts=child,
             )
             child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        workload, *others = [self._object(name, spec, manifest, child) for manifest in manifests]
+        first, *rest = manifests
+        others = [self._object(name, spec, manifest, child) for manifest in rest]
+        after = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=others))
+        workload = self._object(name, spec, first, after)
         self.spec = spec
         self.endpoint = endpoint(
             spec.name,
@@ -78,7 +81,7 @@ class LlmService(pulumi.ComponentResource):
             api_version=manifest["apiVersion"],
             kind=manifest["kind"],
             metadata=metadata,
-            spec=manifest["spec"],
+            **({"spec": manifest["spec"]} if "spec" in manifest else {}),
             opts=opts,
         )
 

@@ -206,6 +206,8 @@ class Service(Strict):
     """Further environment from Secrets, by reference."""
     service_account: str | None = None
     """Service account of the pods (S3 access by Pod Identity)."""
+    create_service_account: bool = True
+    """Make the service account; false where it is there already."""
     env: Env = {}
     """Environment of every Ray container. No secrets: they go by reference."""
     labels: Labels = {}

@@ -9,6 +9,8 @@ from components.config import PodShape, SecretKey
 from components.derive.spec import GroupSpec, ServiceSpec
 from components.manifests.serve_config import GROUP_STOCK, group_resource
 from components.node_pools import POOL_LABEL, node_selector
+from policies.catalog import gpus
+from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
@@ -78,12 +80,22 @@ def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str,
     if group.device == "gpu":
         resources["GPU"] = f"{group.gpus_per_pod}"
     for engine in spec.engines:
-        if engine.group == group.name and engine.config.accelerator_type:
-            # LLMConfig adds a crumb of it to every bundle, and the autoscaler does not derive it from the group
-            resources[f"accelerator_type:{engine.config.accelerator_type}"] = "1"
+        stated = engine.config.accelerator_type
+        if engine.group == group.name and stated and stated == _detected(group.pool):
+            # LLMConfig adds a crumb of it to every bundle, and the autoscaler does not derive it from the group. Only the name
+            # that Ray finds on the node by itself: another would promise what no node has.
+            resources[f"accelerator_type:{stated}"] = "1"
     if len(spec.groups) > 1:
         resources[group_resource(group.name)] = GROUP_STOCK
     return resources
+
+
+def _detected(pool: NodePool | None) -> str | None:
+    """The accelerator type that Ray derives from the GPU's device name."""
+    try:
+        return gpus.get(pool.gpu).ray_auto_label if pool is not None and pool.gpu else None
+    except UnknownRow:
+        return None
 
 
 def _bundle_cpus(spec: ServiceSpec, group: GroupSpec) -> int:

@@ -42,6 +42,7 @@ def assemble(env: Environment, environment: str = "") -> Planned:
     by_name = {pool.name: pool for pool in pools}
     specs = tuple(derive.service(name, config, env, by_name) for name, config in sorted(env.services.items()))
     manifests = {spec.name: manifests_of(spec) for spec in specs}
+    _service_accounts(specs, manifests)
     asked = {spec.name: counting.demands(spec) for spec in specs}
     stack = _stack(env, specs, manifests, pools, asked)
     findings = tuple(sorted([*rules.check(stack, env.policy), *_app_args(specs, stack)]))
@@ -64,6 +65,17 @@ def assemble(env: Environment, environment: str = "") -> Planned:
 def manifests_of(spec: ServiceSpec) -> list[dict[str, Any]]:
     """Kubernetes objects of a service; the workload first."""
     return vllm.manifests(spec) if spec.config.kind == "vllm" else [ray.manifest(spec)]
+
+
+def _service_accounts(specs: tuple[ServiceSpec, ...], manifests: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Add the service accounts to make: each once, with the first service that names it."""
+    made: set[tuple[str, str]] = set()
+    for spec in specs:
+        name, namespace = spec.config.service_account, spec.config.namespace
+        if name and spec.config.create_service_account and (namespace, name) not in made:
+            made.add((namespace, name))
+            metadata = {"name": name, "namespace": namespace}
+            manifests[spec.name].append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
 
 def _stack(
