@@ -48,9 +48,9 @@ class Replicas(Strict):
     """Requests a replica takes at once; derived from max_num_seqs of the engine, above the target."""
     max_queued_requests: int = Field(default=-1, ge=-1)
     """Requests a router holds for each replica's lack before it answers 503; -1 is unlimited."""
-    surge_percent: int | None = Field(default=None, ge=0, le=100)
-    """Replicas beyond the wanted number while an in-place change replaces them, so that one of one is never stopped before the
-    new one answers. Derived: 100 on CPU; 0 on GPUs, where it needs that much more of them. Ray >= 2.60."""
+    surge_percent: int = Field(default=0, ge=0, le=100)
+    """Replicas beyond the wanted number while an in-place change replaces them (Ray >= 2.60). 0: requests to a model with one
+    replica wait while it is replaced; 100: the new one answers first, and takes GPU or memory beside the old one."""
     upscale_delay_s: PositiveFloat | None = None
     """Seconds of load before a replica is added."""
     downscale_delay_s: PositiveFloat | None = None

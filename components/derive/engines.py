@@ -70,13 +70,6 @@ def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
 DRAIN_SECONDS = 300
 
 
-def surge_percent(replicas: Replicas, device: str) -> int:
-    """Replicas beyond the wanted number in an in-place change, in percent."""
-    if replicas.surge_percent is not None:
-        return replicas.surge_percent
-    return 100 if device == "cpu" else 0
-
-
 def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dict[str, Any]:
     """Ray Serve deployment options for replicas and load.
 
@@ -105,8 +98,8 @@ def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dic
         options["autoscaling_config"] = autoscaling
         options["max_ongoing_requests"] = replicas.max_ongoing_requests or max(seqs, math.ceil(target) + 1)
     options["graceful_shutdown_timeout_s"] = DRAIN_SECONDS
-    if surge_percent(replicas, device):
-        options["max_surge_percent"] = surge_percent(replicas, device)
+    if replicas.surge_percent:
+        options["max_surge_percent"] = replicas.surge_percent
     if replicas.max_queued_requests != -1:
         options["max_queued_requests"] = replicas.max_queued_requests
     return options

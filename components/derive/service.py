@@ -199,7 +199,7 @@ def _group(
             replicas_now = getattr(replicas, which)
             if which == "max" and device == "gpu":
                 # in an in-place change the new replicas need GPUs beside the old ones
-                replicas_now += math.ceil(replicas_now * engine_args.surge_percent(replicas, device) / 100)
+                replicas_now += math.ceil(replicas_now * replicas.surge_percent / 100)
             ranks = replicas_now * model.parallel.data
             if shared:
                 # stages of all replicas, packed into pods: a stage takes its share of each of the pod's GPUs
