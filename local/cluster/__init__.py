@@ -92,6 +92,9 @@ def up(settings: Settings | None = None) -> Cluster:
             api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:coredns", _DNS_BINDING)
             _start(cluster, api, plan.rest(), "controllers, kubelet, kube-proxy and DNS")
             _wait(lambda: _node_ready(api, settings.name), "node Ready", lambda: _logs(settings, ["kubelet", "containerd"]))
+            # Pods are refused before the controller manager has made their service account.
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            _wait(lambda: api.get(account) is not None, "default account", lambda: _logs(settings, ["kube-controller-manager"]))
     return cluster
 
 

@@ -140,7 +140,6 @@ def client(running: Cluster) -> str:
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
         "spec": {"containers": [_container()], "terminationGracePeriodSeconds": 0},
     }  # fmt: skip
-    _until(lambda: "default" in kubectl("get", "serviceaccounts", "-o", "name"))
     kubectl("apply", "-f", "-", given=json.dumps(pod))
     kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
     return "client"
