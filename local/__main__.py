@@ -118,7 +118,11 @@ def up(kubeconfig: KubeconfigOption = None, until: Annotated[str, typer.Option(h
     for name, step in STEPS:
         progress.console.print(f"[bold]{name}[/bold]")
         clock = progress.Step(name)
-        step(run)
+        try:
+            step(run)
+        except KeyboardInterrupt:
+            progress.console.print(f"interrupted in step '{name}'; the same command goes on from here")
+            raise typer.Exit(130) from None
         times.append((name, clock.elapsed))
         if name == until:
             break
@@ -139,12 +143,15 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="Delete images and the cache of builds as well.")] = False,
 ) -> None:
     """Take the local cluster down with all that is in it; leaves nothing running or mounted."""
+    settings = from_environment()
     if tools.given_kubeconfig():
         stack.destroy()
-    else:
-        cluster.down(from_environment(), images=everything)
+        tools.remember_kubeconfig(None)
+    if settings.state.exists():
+        if os.geteuid() != 0:
+            raise LocalError("taking the local cluster down needs root", fix="sudo make down")
+        cluster.down(settings, images=everything)
         tools.forget_stack(stack.STACK)
-    tools.remember_kubeconfig(None)
     if everything:
         cache.remove_all()
 
@@ -209,9 +216,6 @@ def main() -> None:
         progress.console.print(f"[red]error[/red]: {error.problem}", soft_wrap=True)
         progress.console.print(f"  to fix: {error.fix}", markup=False, soft_wrap=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        progress.console.print("interrupted; the same command goes on from here")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ def test_capital_letters_are_escaped_as_the_proxy_protocol_says() -> None:
 def test_every_build_names_a_pinned_module() -> None:
     from local import builds
 
-    assert {build.module for build in builds.BUILDS} == set(pins.GO_MODULES)
+    sources_only = {"volcano"}  # its CRDs and chart are read by tests
+    assert {build.module for build in builds.BUILDS} | sources_only == set(pins.GO_MODULES)
     assert len({build.name for build in builds.BUILDS}) == len(builds.BUILDS)
     assert cache.recipe_hash(*sorted(pin.sum for pin in pins.GO_MODULES.values()))
     assert all(pin.sum.startswith("h1:") and len(pin.sum) == 47 for pin in pins.GO_MODULES.values())
