@@ -13,6 +13,7 @@ COREDNS = "v1.12.4"
 KUBERAY = "v1.6.1"  # the newest that the Go module proxy serves; upstream is at 1.7.0
 KWOK = "v0.7.0"
 PULUMI = "v3.274.1"
+VOLCANO = "v1.15.1"
 PULUMI_KUBERNETES = "v4.0.0-20260115033456-f47bc2d6f199"
 
 # The highest `go` directive among the modules below (pulumi/pkg v3.274.1 asks for it).
@@ -68,6 +69,10 @@ GO_MODULES = {
         path="github.com/pulumi/pulumi-kubernetes/provider/v4",
         version=PULUMI_KUBERNETES,
         sum="h1:j2bphCf7c2YhnBrhwht2f3TNRRgcMImltUlAgzxr9H4=",
+    ),
+    # Its CRDs and its chart, for the tests of the cluster software; the scheduler itself cannot be built from what is served.
+    "volcano": GoModule(
+        path="volcano.sh/volcano", version=VOLCANO, sum="h1:M0iGzhy1dvod2GFy1QiyWdv1jmmNfHW4+2WoRU7CIAk="
     ),
 }
 
