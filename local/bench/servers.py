@@ -28,6 +28,8 @@ def running(
     title: str, words: Sequence[str], url: str, *, folders: Mapping[str, Path], variables: Mapping[str, str]
 ) -> Iterator[str]:
     """Run a command in the engine environment until `url`/v1/models answers, and end it after the block. Raises LocalError."""
+    if _answers(url):
+        raise LocalError(f"another server answers at {url}", fix="end it, or give another port")
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             engine_command(words, read_only=folders, variables=variables),
@@ -66,7 +68,7 @@ def ray_serve(serve_config: Mapping[str, Any], variables: Mapping[str, str], por
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "serve.yaml").write_text(json.dumps(config))
         script = (
-            "ray start --head --num-cpus=4 --include-dashboard=false --disable-usage-stats --node-ip-address=127.0.0.1 --port=6479"
+            "ray start --head --num-cpus=4 --include-dashboard=false --disable-usage-stats --node-ip-address=127.0.0.1 --port=0"
             " && exec serve run /opt/bench/serve.yaml"
         )
         with running(

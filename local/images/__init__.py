@@ -3,7 +3,10 @@
 `localhost/llm-serve` has Ray Serve, vLLM, a small model and the serve apps of this checkout; `localhost/kuberay-operator`
 has the operator's program alone. A changed serve app costs its last small layer.
 
-A layer of 3.4 GB for Ray and vLLM, rather than a folder of the host in every Pod: MEASURED.
+Ray and vLLM are a layer of 3.4 GB, not a folder of the host in every Pod: the image is what runs, and nothing of the host shows
+through. What that costs, on two cores that others used as well (load 5 to 17): 59 s to measure the layers, once a lock file; 166 s
+to put them into containerd, once a store; 8 GB of disk, half of it the archive's content. A folder of the host would cost
+none of it, and a manifest that works on one machine. Afterwards: 0.2 s for a changed serve app, 0.4 s when nothing changed.
 """
 
 from __future__ import annotations
