@@ -48,7 +48,8 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
         if seat.ray or group is None:
             continue
         backend = seat.args.get("distributed_executor_backend")
-        have, need = ray_gpus(group), seat.ranks
+        # Pods of a LeaderWorkerSet that Ray joins count together; processes do not leave their pod.
+        have, need = ray_gpus(group) * (max(1, group.hosts) if backend == "ray" else 1), seat.ranks
         if have >= 1 and need > have and not seat.args.get("nnodes"):
             yield error(
                 seat.engine.where,
