@@ -12,13 +12,13 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from local import cache
-from local.cluster import node, oci
+from local.cluster import node
 from local.cluster.api import Api
 from local.cluster.configs import PAUSE_IMAGE
 from local.cluster.services import Plan, Service
@@ -168,18 +168,24 @@ def _node_ready(api: Api, name: str) -> bool:
 
 
 def _import_pause(cluster: Cluster) -> None:
+    """The sandbox image, which keeps a Pod's namespaces open: a static busybox that sleeps."""
     listed = subprocess.run(cluster.ctr("images", "list", "-q"), capture_output=True, text=True, check=True)
-    if PAUSE_IMAGE in listed.stdout.split():
-        return
-    archive = cluster.settings.run / "pause.tar"
-    oci.write_archive(
-        archive,
-        name=PAUSE_IMAGE,
-        programs={"/bin/busybox": cluster.programs.busybox},
-        entrypoint=["/bin/busybox", "sleep", "2147483647"],
-    )
-    subprocess.run(cluster.ctr("images", "import", str(archive)), capture_output=True, check=True)
-    archive.unlink()
+    if PAUSE_IMAGE not in listed.stdout.split():
+        import_programs(
+            cluster, PAUSE_IMAGE, {"bin/busybox": cluster.programs.busybox}, ["/bin/busybox", "sleep", "2147483647"]
+        )
+
+
+def import_programs(cluster: Cluster, name: str, programs: Mapping[str, Path], entrypoint: Sequence[str]) -> None:
+    """Make an image of static programs, by their paths in it, and give it to the node's containerd."""
+    from local.images import oci  # only where an image is made: the package loads what the engine's image needs
+
+    layer = oci.Layer(trees=tuple(oci.Tree(source=source, target=target) for target, source in programs.items()))
+    image = oci.Image(name=name, layers=(layer.blob(),), config={"Entrypoint": list(entrypoint)})
+    with (cluster.settings.run / "import.tar").open("wb") as archive:
+        oci.write_archive(archive, [image], {image.layers[0].digest: layer})
+    subprocess.run(cluster.ctr("images", "import", archive.name), capture_output=True, check=True)
+    Path(archive.name).unlink()
 
 
 def _wait(done: Callable[[], bool], what: str, logs: Callable[[], str]) -> None:

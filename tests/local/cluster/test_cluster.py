@@ -19,7 +19,7 @@ import pytest
 
 from local import cluster, gobuild, tools
 from local.builds import KUBECTL
-from local.cluster import Cluster, node, oci
+from local.cluster import Cluster, node
 from local.settings import Settings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.geteuid() != 0, reason="the one-node cluster needs root")]
@@ -104,10 +104,8 @@ def running() -> Iterator[Cluster]:
         taken.append(listener)
     try:
         up = cluster.up(SETTINGS)
-        archive = SETTINGS.run / "tools.tar"
-        programs = {"/bin/busybox": up.programs.busybox, "/bin/kubectl": gobuild.ensure(KUBECTL) / "kubectl"}
-        oci.write_archive(archive, name=IMAGE, programs=programs, entrypoint=["/bin/busybox", "sleep", "3600"])
-        subprocess.run(up.ctr("images", "import", str(archive)), check=True, capture_output=True)
+        programs = {"bin/busybox": up.programs.busybox, "bin/kubectl": gobuild.ensure(KUBECTL) / "kubectl"}
+        cluster.import_programs(up, IMAGE, programs, ["/bin/busybox", "sleep", "3600"])
         yield up
     finally:
         for listener in taken:
