@@ -19,6 +19,7 @@ from components.config import AwsCluster, Environment
 from components.kuberay_manifests import KubeRayManifests
 from components.manifests import autoscaler, aws_addons, dashboards, gateway, releases
 from components.manifests.releases import Part
+from components.queues import Queues
 from components.software_release import SoftwareRelease
 from policies.facts import NodePool, Release
 
@@ -34,10 +35,12 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "karpenter": ("kube-prometheus-stack",),
     "kube-prometheus-stack": (),
     # It watches PodGroups from its start, and ends when their CRD is not there.
-    "kuberay-operator": ("kube-prometheus-stack", "kai-scheduler", "volcano", "gateway-helm"),
+    "kuberay-operator": ("kube-prometheus-stack", "kai-scheduler", "volcano", "queues", "gateway-helm"),
     "volcano": (),
     "volcano-vgpu-device-plugin": ("gpu-operator", "volcano"),
 }
+SCHEDULERS: Mapping[str, str] = {"kai": "kai-scheduler", "volcano": "volcano"}
+"""Batch schedulers with queues of their own -> their chart."""
 # Components that only exist once an operator has made them: without the wait, the first queue meets a webhook without pods.
 SETTLED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "kai-scheduler": (
@@ -58,7 +61,11 @@ class ClusterSoftware:
 def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> ClusterSoftware:
     """Install everything that the environment needs on `cluster`."""
     made: dict[str, tuple[pulumi.Resource, ...]] = {}
-    for part, release in releases.installed(env, pools):
+    installed = releases.installed(env, pools)
+    scheduler = SCHEDULERS.get(env.software.batch_scheduler)
+    if scheduler is not None and scheduler not in {part.chart.name for part, _ in installed}:
+        made["queues"] = _queues(env, cluster, cluster.ready)
+    for part, release in installed:
         name = part.chart.name
         after = [*cluster.ready, *(resource for chart in AFTER[name] for resource in made.get(chart, ()))]
         opts = pulumi.ResourceOptions(provider=cluster.provider)
@@ -77,12 +84,19 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
             crd_provider=lambda: cluster.crd_provider,
             opts=opts,
         ).ready
+        if name == scheduler:
+            made["queues"] = _queues(env, cluster, made[name])
     if isinstance(env.cluster, AwsCluster):
         from components import aws
 
         made["karpenter-pools"] = aws.karpenter_pools(env, pools, cluster, made.get("karpenter", ()))
     everything = [*cluster.ready, *(resource for resources in made.values() for resource in resources)]
     return ClusterSoftware(ready=tuple(everything), by_chart=made)
+
+
+def _queues(env: Environment, cluster: Cluster, after: Sequence[pulumi.Resource]) -> tuple[pulumi.Resource, ...]:
+    opts = pulumi.ResourceOptions(provider=cluster.provider)
+    return Queues("queues", manifests=releases.queues(env), after=after, opts=opts).ready
 
 
 def _cluster_values(chart: str, cluster: Cluster) -> dict[str, Any]:
@@ -117,8 +131,6 @@ def _crd_chart(
 
 def _objects(part: Part, release: Release, env: Environment) -> list[dict[str, Any]]:
     match part.chart.name:
-        case "kai-scheduler" | "volcano":
-            return releases.queues(env)
         case "gateway-helm":
             return gateway.objects(env, release.namespace or part.chart.namespace)
         case "kube-prometheus-stack":

@@ -1,4 +1,4 @@
-"""One piece of cluster software: its CRDs, its Helm release, and the objects that make it useful (queues, a GatewayClass).
+"""One piece of cluster software: its CRDs, its Helm release, and the objects that make it useful (a GatewayClass, dashboards).
 
 Not for deciding what is installed or with which values (manifests/releases.py), nor for the order (cluster_software.py).
 """
@@ -67,19 +67,8 @@ class SoftwareRelease(pulumi.ComponentResource):
         steps.append(installed)
         if settled is not None:
             steps.append(self._settled(name, *settled, after=installed))
-        self.ready = (*steps, *self._objects(name, objects, steps))
+        self.ready = (*steps, *apply_all(name, objects, steps, self))
         self.register_outputs({})
-
-    def _objects(
-        self, name: str, manifests: Sequence[Mapping[str, Any]], after: Sequence[pulumi.Resource]
-    ) -> list[pulumi.Resource]:
-        """Each after the one it names; those that name none at once (hundreds of queues in a row would take minutes)."""
-        made: dict[str, pulumi.Resource] = {}
-        for manifest in manifests:
-            named = made.get(_named(manifest) or "")
-            opts = pulumi.ResourceOptions(parent=self, depends_on=[*after, *([named] if named is not None else [])])
-            made[manifest["metadata"]["name"]] = apply(name, manifest, opts)
-        return list(made.values())
 
     def _crds(
         self,
@@ -118,10 +107,23 @@ class SoftwareRelease(pulumi.ComponentResource):
         return patch
 
 
+def apply_all(
+    prefix: str, manifests: Sequence[Mapping[str, Any]], after: Sequence[pulumi.Resource], parent: pulumi.Resource
+) -> list[pulumi.Resource]:
+    """Apply objects, each after the one it names; those that name none at once (hundreds of queues in a row take minutes)."""
+    made: dict[str, pulumi.Resource] = {}
+    for manifest in manifests:
+        named = made.get(_named(manifest) or "")
+        opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after, *([named] if named is not None else [])])
+        made[manifest["metadata"]["name"]] = apply(prefix, manifest, opts)
+    return list(made.values())
+
+
 def apply(prefix: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.Resource:
     """Apply one object as it stands."""
     metadata = manifest["metadata"]
-    name = f"{prefix}-{manifest['kind'].lower()}-{metadata['name']}"
+    kind = manifest["kind"].lower()
+    name = f"{prefix}-{metadata['name']}" if prefix == kind else f"{prefix}-{kind}-{metadata['name']}"
     made: pulumi.Resource
     if manifest["kind"] == "ConfigMap":
         made = k8s.core.v1.ConfigMap(name, metadata=metadata, data=manifest["data"], opts=opts)

@@ -14,7 +14,7 @@ import yaml
 
 from components import cluster_software, crds, kuberay_manifests, node_pools
 from components.cluster import Cluster
-from components.config import ConfigError, Environment, parse
+from components.config import ConfigError, Environment, deep_merge, parse
 from components.manifests import dashboards, kuberay_overlay, releases
 from tests.components import aws_stacks, software_stacks
 from tests.components.program import Program, run
@@ -97,7 +97,7 @@ def test_parts_that_do_not_need_each_other_do_not_wait() -> None:
 def test_the_order_names_every_chart_and_only_charts_there_are(chart: str) -> None:
     order = [part.chart.name for part in releases.PARTS]
     assert set(cluster_software.AFTER) == set(order)
-    for before in cluster_software.AFTER[chart]:
+    for before in set(cluster_software.AFTER[chart]) - {"queues"}:
         assert order.index(before) < order.index(chart)
 
 
@@ -149,17 +149,26 @@ def test_queues_wait_for_a_scheduler_that_is_up_and_children_for_their_parents()
     assert patch.inputs["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=Available"}
     for queue in made.of(KAI_QUEUE):
         assert {f"{RELEASE} kai-scheduler", f"{patch.type} {patch.name}"} <= made.needs(queue)
-    chat = made.one(KAI_QUEUE, "kai-scheduler-queue-chat")
-    assert f"{KAI_QUEUE} kai-scheduler-queue-serving" in made.needs(chat)
-    assert f"{KAI_QUEUE} kai-scheduler-queue-research" not in made.needs(chat)
+    chat = made.one(KAI_QUEUE, "queue-chat")
+    assert f"{KAI_QUEUE} queue-serving" in made.needs(chat)
+    assert f"{KAI_QUEUE} queue-research" not in made.needs(chat)
+
+
+def test_queues_of_a_scheduler_that_is_there_already_are_made_all_the_same() -> None:
+    raw = {**software_stacks.STACKS["volcano_hierarchy"]}
+    made = installed(parse(deep_merge(raw, {"software": {"volcano": {"install": False}}})))
+    assert [each.name for each in made.of(VOLCANO_QUEUE)] == [
+        f"queue-{name}" for name in ("batch", "chat", "research", "serving")
+    ]
+    assert f"{VOLCANO_QUEUE} queue-batch" in made.needs(made.one(RELEASE, "kuberay-operator"))
 
 
 def test_kuberay_and_workloads_wait_for_the_queues() -> None:
     made = program("volcano_hierarchy")
     needs = made.needs(made.one(RELEASE, "kuberay-operator"))
-    assert {f"{VOLCANO_QUEUE} volcano-queue-{name}" for name in ("batch", "chat", "research", "serving")} <= needs
+    assert {f"{VOLCANO_QUEUE} queue-{name}" for name in ("batch", "chat", "research", "serving")} <= needs
     names = {resource.pulumi_resource_name for resource in made.result.ready}
-    assert {"volcano", "volcano-queue-batch", "kuberay-operator", "gpu-operator"} <= names
+    assert {"volcano", "queue-batch", "kuberay-operator", "gpu-operator"} <= names
 
 
 def test_a_gateway_class_comes_with_its_implementation() -> None:
