@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local.bench import compare, load, servers
+from local.bench import compare, load, servers, serving
 from local.bench.load import Reply, Round
+from local.errors import LocalError
 
 FIRST_S, GAP_S = 0.08, 0.02
 
@@ -128,3 +129,34 @@ def test_the_table_gives_the_ratio_to_the_first_endpoint_and_the_plot_is_a_pictu
 def test_engine_arguments_become_words_of_vllms_command_line() -> None:
     words = servers.arguments({"max_model_len": 512, "enforce_eager": True, "enable_prefix_caching": False})
     assert words == ["--no-enable-prefix-caching", "--enforce-eager", "--max-model-len=512"]
+
+
+def _ray_service(device: str) -> dict[str, object]:
+    model = {
+        "model_loading_config": {"model_id": "m", "model_source": "/opt/models/m"},
+        "engine_kwargs": {"max_model_len": 512},
+        "accelerator_config": {"kind": device},
+        "runtime_env": {"env_vars": {"VLLM_CPU_KVCACHE_SPACE": "1"}},
+    }
+    env = [{"name": "VLLM_X", "value": "pod"}, {"name": "RAY_Y", "value": "1"}, {"name": "HF_TOKEN", "valueFrom": {}}]
+    worker = {"template": {"spec": {"containers": [{"env": env}]}}}
+    config = {"applications": [{"args": {"llm_configs": [model]}}]}
+    return {"spec": {"serveConfigV2": json.dumps(config), "rayClusterConfig": {"workerGroupSpecs": [worker]}}}
+
+
+def test_bare_vllm_gets_the_arguments_and_the_environment_of_the_stacks_engine() -> None:
+    engine = serving.engine_of(_ray_service("cpu"))
+    assert (engine.name, engine.folder, engine.kwargs) == ("m", "/opt/models/m", {"max_model_len": 512})
+    assert engine.env == {"VLLM_X": "pod", "VLLM_CPU_KVCACHE_SPACE": "1"}
+
+
+def test_a_stack_without_an_engine_on_cpu_is_not_compared_with_one() -> None:
+    with pytest.raises(LocalError, match="no engine on CPU to compare with"):
+        serving.engine_of(_ray_service("gpu"))
+
+
+def test_the_verdict_holds_both_goals() -> None:
+    bare = compare.figures([_round(0.1, 1.0)])
+    assert serving.verdict(bare, compare.figures([_round(0.11, 1.05)])).endswith("kept")
+    assert serving.verdict(bare, compare.figures([_round(0.13, 1.0)])).endswith("missed")
+    assert serving.verdict(bare, compare.figures([_round(0.1, 1.2)])).endswith("missed")
