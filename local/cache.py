@@ -59,6 +59,23 @@ def lock(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def lock_if_free(name: str) -> Iterator[bool]:
+    """Hold the lock `name` when nobody does; tells whether it is held, and never waits."""
+    folder = root() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    held = FileLock(folder / f"{name}.lock")
+    try:
+        held.acquire(blocking=False)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        held.release()
+
+
+@contextmanager
 def shared(name: str) -> Iterator[None]:
     """Hold the lock `name` together with others that share it; who wants it alone, by `lock`, waits for all."""
     folder = root() / "locks"

@@ -151,9 +151,9 @@ def forget_stack(stack: str) -> None:
 
 
 def trim() -> None:
-    """Delete the intermediate files of builds (7 GiB) once everything is built."""
-    with cache.lock("go"):
-        if not to_build(own_cluster=True):
+    """Delete the intermediate files of builds (7 GiB) once everything is built and nobody builds."""
+    with cache.lock_if_free("go") as alone:
+        if alone and not to_build(own_cluster=True):
             gobuild.remove_build_cache()
 
 

@@ -120,6 +120,13 @@ def test_sharers_hold_a_lock_together_and_keep_out_who_wants_it_alone() -> None:
     assert alone.communicate(timeout=20)[0] == "alone\n"
 
 
+def test_who_does_not_want_to_wait_is_told_that_the_lock_is_held() -> None:
+    with cache.shared("x"), cache.lock_if_free("x") as held:
+        assert not held
+    with cache.lock_if_free("x") as held:
+        assert held
+
+
 def test_a_relative_xdg_folder_is_ignored_as_the_specification_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "some/where")
     assert cache.root() == Path.home() / ".cache" / "llm-serving-stack"
