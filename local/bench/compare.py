@@ -17,6 +17,9 @@ from rich.table import Table
 from local.bench import load
 from local.bench.load import Round
 
+DISTURBED = 0.1
+"""Share of a round that the client may wait for a CPU. A client that waited 0.8 of the time saw all tokens of an even stream at once."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
@@ -40,6 +43,19 @@ class Figures:
     gap_p95: float
     rounds: int
     """Rounds that were counted."""
+    client_waited: float
+    """Share of the time (0 to 1) in which the client itself got no CPU: above DISTURBED the figures are the machine's, not the server's."""
+
+
+def disturbed(result: Mapping[int, Mapping[str, Figures]]) -> str:
+    """Which measurements say nothing about the servers, in a sentence; "" when all hold."""
+    found = [
+        f"{name} at concurrency {concurrency} ({one.client_waited:.0%})"
+        for concurrency, by_name in result.items()
+        for name, one in by_name.items()
+        if one.client_waited > DISTURBED
+    ]
+    return f"not a result: the client got no CPU for part of the time: {', '.join(found)}" if found else ""
 
 
 def figures(rounds: Sequence[Round]) -> Figures:
@@ -67,6 +83,7 @@ def figures(rounds: Sequence[Round]) -> Figures:
         gap_p50=times(0.5, "gap"),
         gap_p95=times(0.95, "gap"),
         rounds=len(rounds),
+        client_waited=median([one.waited / one.seconds for one in rounds]),
     )
 
 

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -55,6 +56,8 @@ class Round:
 
     replies: tuple[Reply, ...]
     seconds: float
+    waited: float = 0.0
+    """Seconds in which the client could run and got no CPU: what it then reads late looks like a server that gathers tokens."""
 
     @property
     def requests_per_second(self) -> float:
@@ -76,10 +79,20 @@ async def run(url: str, model: str, *, concurrency: int, requests: int, tokens: 
         async def worker() -> list[Reply]:
             return [await _ask(client, model, PROMPTS[i % len(PROMPTS)], tokens) for i in waiting]
 
+        waited = _waited()
         start = time.perf_counter()
         replies = await asyncio.gather(*(worker() for _ in range(concurrency)))
         seconds = time.perf_counter() - start
-    return Round(replies=tuple(reply for part in replies for reply in part), seconds=seconds)
+    answered = tuple(reply for part in replies for reply in part)
+    return Round(replies=answered, seconds=seconds, waited=_waited() - waited)
+
+
+def _waited() -> float:
+    """Seconds that this process has waited for a CPU (second field of schedstat, nanoseconds); 0 where the kernel does not count."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 async def _ask(client: httpx.AsyncClient, model: str, prompt: str, tokens: int) -> Reply:

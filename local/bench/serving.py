@@ -110,6 +110,8 @@ def main(
     compare.save(result, output / "serving.json")
     compare.plot(result, names, output / "serving.png")
     console.print(f"{output / 'serving.json'}, {output / 'serving.png'}")
+    if problem := compare.disturbed(result):
+        raise LocalError(problem, fix="a machine with nothing else to do")
     if 8 in result:
         console.print(verdict(result[8][names[0]], result[8][names[1]]))
 

@@ -160,3 +160,11 @@ def test_the_verdict_holds_both_goals() -> None:
     assert serving.verdict(bare, compare.figures([_round(0.11, 1.05)])).endswith("kept")
     assert serving.verdict(bare, compare.figures([_round(0.13, 1.0)])).endswith("missed")
     assert serving.verdict(bare, compare.figures([_round(0.1, 1.2)])).endswith("missed")
+
+
+def test_figures_of_a_client_without_a_cpu_are_no_result() -> None:
+    quiet = _round(0.1, 1.0)
+    starved = Round(replies=quiet.replies, seconds=1.0, waited=0.8)
+    assert compare.disturbed({8: {"bare": compare.figures([quiet])}}) == ""
+    text = compare.disturbed({8: {"bare": compare.figures([quiet]), "stack": compare.figures([starved])}})
+    assert text.startswith("not a result: the client got no CPU for part of the time: stack at concurrency 8 (80%)")
