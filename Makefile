@@ -37,11 +37,11 @@ endif
 
 test: lint fast e2e ## every test, those on the one-node cluster as well
 
-fast: .venv/.stamp ## the tests that need no cluster
+fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest
 
-e2e: .venv/.stamp ## the tests on the one-node cluster
-	@$(PY) -m pytest -m e2e
+e2e: .venv/.stamp ## the tests on the one-node cluster, and those that the real Ray and vLLM judge
+	@$(PY) -m pytest -m "e2e or engine"
 
 bench: .venv/.stamp ## the stack's endpoint against bare vLLM
 	@$(PY) -m local.bench

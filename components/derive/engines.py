@@ -7,6 +7,7 @@ from typing import Any
 
 from components.config import Model, Replicas
 from policies.facts import NodePool
+from policies.facts.quantities import whole
 
 # vLLM's own default of gpu_memory_utilization (vllm/config/cache.py, 0.29.0), written out so that the plan and the engine agree.
 WHOLE_GPU_UTILIZATION = 0.92
@@ -77,7 +78,7 @@ def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dic
     therefore always written where replicas may change.
     """
     default_seqs = 128 if device == "cpu" else 256
-    seqs = int(engine_args.get("max_num_seqs") or default_seqs)
+    seqs = max(0, whole(engine_args.get("max_num_seqs")) or 0) or default_seqs  # what is no number a rule refuses
     options: dict[str, Any] = {}
     if replicas.min == replicas.max:
         options["num_replicas"] = replicas.max

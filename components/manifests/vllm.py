@@ -9,8 +9,12 @@ from components.config import deep_merge
 from components.derive.spec import EngineSpec, ServiceSpec
 from components.derive.startup import ready_timeout
 from components.manifests import ray_pods
+from policies.catalog.engine_flags import BARE_FLAGS, COMMA_FLAGS, LIST_FLAGS
+from policies.catalog.engine_values import SWITCHES
 
 PORT = 8000
+# A switch as pydantic, which reads it under Ray, takes it; the command line has the flag alone.
+_SWITCH = {text: text in ("true", "1", "yes", "on") for text in ("true", "1", "yes", "on", "false", "0", "no", "off")}
 
 
 def manifests(spec: ServiceSpec) -> list[dict[str, Any]]:
@@ -80,14 +84,23 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
 
 
 def arguments(engine: EngineSpec) -> list[str]:
-    """vLLM's command line: `--max-model-len=8192`; true is the bare flag, false its `--no-` form, mappings are JSON."""
+    """vLLM's command line: `--max-model-len=8192`; true is the bare flag, false its `--no-` form, mappings are JSON.
+
+    Lists are JSON or words after their flag, as the argument has it (policies/catalog/engine_flags.py).
+    """
     words = [f"--model={engine.source}", f"--served-model-name={engine.name}", f"--port={PORT}"]
     for key, value in sorted(engine.engine_args.items()):
         flag = "--" + key.replace("_", "-")
-        if value is True:
+        switch = _SWITCH.get(str(value).lower()) if key in SWITCHES or isinstance(value, bool) else None
+        if switch is True:
             words.append(flag)
-        elif value is False:
-            words.append("--no-" + key.replace("_", "-"))
+        elif switch is False:
+            words += [] if key in BARE_FLAGS else ["--no-" + key.replace("_", "-")]  # without a bare flag it is false
+        elif isinstance(value, list) and key in LIST_FLAGS:
+            texts = [each if isinstance(each, str) else json.dumps(each, sort_keys=True) for each in value]
+            words += [flag, *texts] if texts else []
+        elif isinstance(value, list) and key in COMMA_FLAGS:
+            words.append(f"{flag}={','.join(map(str, value))}")
         elif isinstance(value, (dict, list)):
             words.append(f"{flag}={json.dumps(value, sort_keys=True)}")
         elif value is not None:

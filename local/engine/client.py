@@ -36,11 +36,20 @@ class JudgeClient:
     """
 
     def __init__(
-        self, *, folders: Mapping[str, Path] | None = None, variables: Mapping[str, str] | None = None
+        self,
+        *,
+        folders: Mapping[str, Path] | None = None,
+        variables: Mapping[str, str] | None = None,
+        gpu: bool = False,
     ) -> None:
-        """`folders` can be read by the judge, by the path at which it sees them; `variables` are further environment variables."""
+        """`folders` can be read by the judge, by the path at which it sees them; `variables` are further environment variables.
+
+        `gpu`: vLLM believes that it is on GPUs (pretended_gpu.py), and engine_args takes the GPU to judge for.
+        """
         self._folders = {_FOLDER: _HERE, **(folders or {})}
         self._variables = {"RAY_ENABLE_AUTO_CONNECT": "0", "VLLM_LOGGING_LEVEL": "ERROR", **(variables or {})}
+        if gpu:
+            self._variables["JUDGE_GPU"] = "1"
         self._process: subprocess.Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=_KEPT_LINES)
 
@@ -89,13 +98,20 @@ class JudgeClient:
         """A Serve config through Serve's schema, with all defaults."""
         return dict(self.ask("serve_schema", config=config))
 
-    def engine_args(self, model: str, **kwargs: Any) -> dict[str, Any]:
-        """What vLLM resolves engine arguments to; `model` is a folder as the judge sees it."""
-        return dict(self.ask("engine_args", kwargs={"model": model, **kwargs}))
+    def engine_args(self, model: str, *, gpu: Mapping[str, Any] | None = None, **kwargs: Any) -> dict[str, Any]:
+        """What vLLM resolves engine arguments to; `model` is a folder as the judge sees it.
+
+        `gpu` is the device in a judge for GPUs: {name, capability: [major, minor], memory: bytes}.
+        """
+        return dict(self.ask("engine_args", kwargs={"model": model, **kwargs}, gpu=gpu))
 
     def command_line(self, *words: str) -> dict[str, Any]:
         """The command line of vLLM's server through its own parser: the values that differ from the defaults."""
         return dict(self.ask("command_line", words=words))
+
+    def server(self, *words: str, gpu: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What vLLM's server resolves its command line to; `--model` is a folder as the judge sees it. `gpu` as in engine_args."""
+        return dict(self.ask("server", words=words, gpu=gpu))
 
     def kv_layers(self, model: str, **kwargs: Any) -> list[dict[str, Any]]:
         """One entry an attention layer of one GPU: name, kind, bytes_per_token, sliding_window. `kwargs` are engine arguments."""

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import traceback
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,8 +56,11 @@ def build_app(import_path: str, args: dict[str, Any]) -> dict[str, Any]:
 def _without_cluster() -> None:
     """Builders ask the cluster for one thing, the driver's runtime environment. It is empty, as in a job of a config file."""
     import ray
+    from ray.cloudpickle import cloudpickle
 
     ray.get_runtime_context = lambda: SimpleNamespace(runtime_env={})
+    # Nobody unpickles what is built here, and the search of all modules for what an unpickler must import is most of the time.
+    cloudpickle._find_imported_submodules = lambda code, top_level_dependencies: []
 
 
 def _deployment(deployment: Any) -> dict[str, Any]:
@@ -84,9 +88,39 @@ def serve_schema(config: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def engine_args(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """vLLM engine arguments through vLLM's own checks, with a model folder that has at least a config.json: what they resolve to."""
-    config = _vllm_config(kwargs)
+def engine_args(kwargs: dict[str, Any], gpu: dict[str, Any] | None = None) -> dict[str, Any]:
+    """vLLM engine arguments through vLLM's own checks, with a model folder that has at least a config.json: what they resolve to.
+
+    `gpu` is the device to check them for, {name, capability: [major, minor], memory: bytes}, in a judge started for GPUs; else the CPU.
+    """
+    _be(gpu)
+    return _resolved(_vllm_config(kwargs))
+
+
+def command_line(words: list[str]) -> dict[str, Any]:
+    """The command line of vLLM's OpenAI server (`--model=...`) through its own parser: the values that differ from the defaults."""
+    parsed, defaults = _parsed(words), _parsed([])
+    return {key: value for key, value in sorted(vars(parsed).items()) if value != getattr(defaults, key, None)}
+
+
+def server(words: list[str], gpu: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A command line as command_line, and then the engine that it asks for as engine_args."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    _be(gpu)
+    arguments = AsyncEngineArgs.from_cli_args(_parsed(words))
+    arguments.skip_tokenizer_init = True
+    return _resolved(arguments.create_engine_config())
+
+
+def _be(gpu: dict[str, Any] | None) -> None:
+    if gpu is not None:
+        import pretended_gpu  # type: ignore[import-not-found]  # beside this file
+
+        pretended_gpu.be(gpu["name"], tuple(gpu["capability"]), gpu["memory"])
+
+
+def _resolved(config: Any) -> dict[str, Any]:
     return {
         "architecture": config.model_config.architecture,
         "dtype": str(config.model_config.dtype),
@@ -101,20 +135,25 @@ def engine_args(kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def command_line(words: list[str]) -> dict[str, Any]:
-    """The command line of vLLM's OpenAI server (`--model=...`) through its own parser: the values that differ from the defaults."""
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+@cache
+def _parser() -> Any:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    parser = make_arg_parser(FlexibleArgumentParser())
+    return make_arg_parser(FlexibleArgumentParser())
+
+
+def _parsed(words: list[str]) -> Any:
+    from vllm.entrypoints.launchers.cli_args import validate_parsed_serve_args
+
+    parser = _parser()
     heard: list[str] = []
     parser.error = heard.append
     parsed = parser.parse_args(words)
     if heard:
         raise ValueError("; ".join(heard))
     validate_parsed_serve_args(parsed)
-    defaults = parser.parse_args([])
-    return {key: value for key, value in sorted(vars(parsed).items()) if value != getattr(defaults, key, None)}
+    return parsed
 
 
 def kv_bytes(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +174,7 @@ def _vllm_config(kwargs: dict[str, Any]) -> Any:
 
 KINDS = {
     function.__name__: function
-    for function in (llm_config, build_app, serve_schema, engine_args, command_line, kv_bytes)
+    for function in (llm_config, build_app, serve_schema, engine_args, command_line, server, kv_bytes)
 }
 
 
@@ -158,6 +197,10 @@ def main() -> None:
     # Ray and vLLM print to standard output: that goes to standard error, and the answers to the real one.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    if os.environ.get("JUDGE_GPU"):
+        import pretended_gpu
+
+        pretended_gpu.install()
     for line in sys.stdin:
         with contextlib.redirect_stdout(sys.stderr):
             answer = _answer(line)

@@ -183,8 +183,8 @@ def engine(config: Values, role: Role, place: str, catalog_ids: Mapping[str, str
     source = loading.get("model_source")
     source_text = str(source.get("bucket_uri", "")) if isinstance(source, dict) else str(source or model_id)
     args = mapping(config.get("engine_kwargs"))
-    tensor = whole(args.get("tensor_parallel_size")) or 1
-    pipeline = whole(args.get("pipeline_parallel_size")) or 1
+    tensor = max(1, whole(args.get("tensor_parallel_size")) or 1)  # what is no size a rule refuses
+    pipeline = max(1, whole(args.get("pipeline_parallel_size")) or 1)
     placement = config.get("placement_group_config")
     bundles, form = _bundles(mapping(placement), tensor * pipeline)
     deployment = mapping(config.get("deployment_config"))
@@ -209,7 +209,7 @@ def engine(config: Values, role: Role, place: str, catalog_ids: Mapping[str, str
         accelerator_type=config.get("accelerator_type"),
         tensor=tensor,
         pipeline=pipeline,
-        data=whole(args.get("data_parallel_size")) or 1,
+        data=max(1, whole(args.get("data_parallel_size")) or 1),
         expert=args.get("enable_expert_parallel") is True,
         bundles=bundles,
         bundles_form=form,

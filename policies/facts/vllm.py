@@ -8,6 +8,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from policies.catalog.engine_flags import COMMA_FLAGS, LIST_FLAGS
+from policies.catalog.engine_values import SWITCHES
+
 from . import pods
 from .quantities import items, mapping, whole
 from .records import Engine, Values, Workload
@@ -93,9 +96,9 @@ def _engine(
         catalog_id=catalog,
         device="gpu" if gpu or "VLLM_CPU_KVCACHE_SPACE" not in env else "cpu",
         engine_args=args,
-        tensor=whole(args.get("tensor_parallel_size")) or 1,
-        pipeline=whole(args.get("pipeline_parallel_size")) or 1,
-        data=whole(args.get("data_parallel_size")) or 1,
+        tensor=max(1, whole(args.get("tensor_parallel_size")) or 1),
+        pipeline=max(1, whole(args.get("pipeline_parallel_size")) or 1),
+        data=max(1, whole(args.get("data_parallel_size")) or 1),
         expert=args.get("enable_expert_parallel") is True,
         env=env,
         min_replicas=replicas,
@@ -122,10 +125,22 @@ def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
             serving = True
         elif word.startswith("--"):
             key, equals, text = word[2:].partition("=")
-            if not equals and index < len(flat) and not flat[index].startswith("-"):
+            name = _ALIASES.get(key, key).replace("-", "_")
+            if equals and name in COMMA_FLAGS:
+                args[name] = [_value(each) for each in text.split(",")]
+                continue
+            if not equals and name in LIST_FLAGS:
+                several: list[Any] = []
+                while index < len(flat) and not flat[index].startswith("-"):
+                    several.append(_value(flat[index]))
+                    index += 1
+                args[name] = several
+                continue
+            if not equals and name not in SWITCHES and index < len(flat) and not flat[index].startswith("-"):
                 text, equals = flat[index], "="
                 index += 1
-            args[_ALIASES.get(key, key).replace("-", "_")] = _value(text) if equals else True
+            # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
+            args[name] = True if not equals else text if name in SWITCHES else _value(text)
         elif word.startswith("-") and len(word) == 3 and word[1:] in _ALIASES and index < len(flat):
             args[_ALIASES[word[1:]]] = _value(flat[index])
             index += 1

@@ -35,6 +35,8 @@ MODULES = (
     rules.dtype_quantisation,
     rules.accelerator,
     rules.engine_args,
+    rules.engine_needs,
+    rules.engine_values,
     rules.serve_llm,
     rules.serve_autoscaling,
     rules.startup_time,

@@ -1,0 +1,136 @@
+"""Keys of engine arguments that are mappings, and choices inside them: each is a config class of vLLM that refuses other keys.
+
+For: the rules on engine arguments. Source: the dataclasses in vllm/config of vLLM 0.29.0 that vllm/engine/arg_utils.py makes of
+them; tests/engine asks vLLM about every one.
+"""
+
+from __future__ import annotations
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CONFIG_KEYS: dict[str, frozenset[str]] = {
+    "attention_config": _names(
+        """
+        backend backend_per_kind disable_flashinfer_q_quantization flash_attn_max_num_splits_for_cuda_graph
+        flash_attn_version flex_attn_block_m flex_attn_block_n flex_attn_kv_block_size flex_attn_q_block_size
+        indexer_kv_dtype minimax_m3_msa_decode_backend mla_prefill_backend sparse_mla_force_mqa
+        tq_max_kv_splits_for_cuda_graph use_fp4_indexer_cache use_non_causal use_prefill_query_quantization
+        use_trtllm_attention
+        """
+    ),
+    "compilation_config": _names(
+        """
+        backend cache_dir compile_cache_save_format compile_mm_encoder compile_ranges_endpoints compile_sizes
+        cudagraph_capture_sizes cudagraph_copy_inputs cudagraph_mm_encoder cudagraph_mode cudagraph_num_of_warmups
+        cudagraph_specialize_lora custom_ops debug_dump_path dynamic_shapes_config
+        encoder_cudagraph_max_frames_per_batch encoder_cudagraph_max_vision_items_per_batch
+        encoder_cudagraph_token_budgets fast_moe_cold_start inductor_compile_config inductor_passes
+        ir_enable_torch_wrap max_cudagraph_capture_size mode pass_config splitting_ops use_inductor_graph_partition
+        """
+    ),
+    "diffusion_config": _names(
+        """
+        canvas_length max_denoising_steps
+        """
+    ),
+    "ec_manager_config": _names(
+        """
+        encoder_cache_manager_cls manager_config
+        """
+    ),
+    "ec_transfer_config": _names(
+        """
+        ec_buffer_device ec_buffer_size ec_connector ec_connector_extra_config ec_connector_module_path ec_ip
+        ec_parallel_size ec_port ec_rank ec_role engine_id
+        """
+    ),
+    "eplb_config": _names(
+        """
+        communicator log_balancedness log_balancedness_interval num_redundant_experts policy step_interval use_async
+        window_size
+        """
+    ),
+    "fault_tolerance_config": _names(
+        """
+        engine_recovery_timeout_sec
+        """
+    ),
+    "ir_op_priority": _names(
+        """
+        fused_add_rms_norm rms_norm
+        """
+    ),
+    "kernel_config": _names(
+        """
+        enable_bf16x3_router_gemm enable_cutedsl_warmup enable_flashinfer_autotune enable_jit_warmup ir_op_priority
+        linear_backend moe_backend
+        """
+    ),
+    "kv_events_config": _names(
+        """
+        buffer_steps enable_kv_cache_events endpoint hwm max_queue_size publisher replay_endpoint topic
+        """
+    ),
+    "kv_transfer_config": _names(
+        """
+        enable_permute_local_kv engine_id kv_buffer_device kv_buffer_size kv_connector kv_connector_extra_config
+        kv_connector_module_path kv_ip kv_load_failure_policy kv_parallel_size kv_port kv_rank kv_role
+        """
+    ),
+    "mamba_config": _names(
+        """
+        backend enable_stochastic_rounding ssu_algorithm stochastic_rounding_philox_rounds
+        """
+    ),
+    "pooler_config": _names(
+        """
+        dimensions enable_chunked_processing logit_mean logit_sigma max_embed_len pooling_type returned_token_ids
+        seq_pooling_type step_tag_id task tok_pooling_type use_activation
+        """
+    ),
+    "profiler_config": _names(
+        """
+        active_iterations capture_torch_profiler delay_iterations detailed_trace_annotation ignore_frontend
+        max_iterations profiler proton_backend proton_context proton_data proton_hook proton_mode proton_output_format
+        proton_profiler_dir torch_profiler_dir torch_profiler_dump_cuda_time_total torch_profiler_record_shapes
+        torch_profiler_use_gzip torch_profiler_with_flops torch_profiler_with_memory torch_profiler_with_stack
+        wait_iterations warmup_iterations
+        """
+    ),
+    "quantization_config": _names(
+        """
+        ignore linear moe
+        """
+    ),
+    "reasoning_config": _names(
+        """
+        reasoning_end_str reasoning_parser reasoning_start_str
+        """
+    ),
+    "speculative_config": _names(
+        """
+        attention_backend code_revision disable_padded_drafter_batch draft_load_config draft_model_config
+        draft_parallel_config draft_sample_method draft_tensor_parallel_size dspark_draft_topk
+        enable_adaptive_verification enforce_eager index_share_for_mtp_iteration kv_cache_dtype max_model_len method
+        model moe_backend num_speculative_tokens num_speculative_tokens_per_batch_size parallel_drafting
+        prompt_lookup_max prompt_lookup_min quantization rejection_sample_method revision
+        suffix_decoding_max_cached_requests suffix_decoding_max_spec_factor suffix_decoding_max_tree_depth
+        suffix_decoding_min_token_prob synthetic_acceptance_length synthetic_acceptance_rates target_model_config
+        target_parallel_config tensor_parallel_size use_heterogeneous_vocab use_local_argmax_reduction
+        """
+    ),
+    "structured_outputs_config": _names(
+        """
+        backend disable_additional_properties disable_any_whitespace enable_in_reasoning reasoning_parser
+        reasoning_parser_plugin
+        """
+    ),
+    "weight_transfer_config": _names(
+        """
+        backend
+        """
+    ),
+}

@@ -1,0 +1,192 @@
+"""Engine arguments that need another one, another value of it, or another model.
+
+Not for: parallel sizes against model and GPUs (parallelism.py), batch sizes and LoRA limits (engine_args.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from policies.facts import Stack
+from policies.facts.quantities import mapping, whole
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import Seat, seats
+from .engine_values import allowed, as_read, switched_on
+
+_UBATCHING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`met` is asked of an engine that has `argument` on, not null and not zero."""
+
+    argument: str
+    needs: str
+    mend: str
+    met: Callable[[Seat], bool]
+
+
+def _on(*names: str) -> Callable[[Seat], bool]:
+    return lambda seat: any(_given(seat, name) for name in names)
+
+
+def _given(seat: Seat, name: str) -> bool:
+    value = seat.args.get(name)
+    return value is not None and value is not False and (not isinstance(value, str) or switched_on(value) is not False)
+
+
+def _int(seat: Seat, name: str, default: int = 1) -> int:
+    number = whole(seat.args.get(name))
+    return default if number is None else number
+
+
+def _speculates(seat: Seat) -> bool:
+    config = seat.args.get("speculative_config")
+    if not isinstance(config, dict):
+        return True
+    method = config.get("method") or seat.args.get("spec_method")
+    guessed = bool(config.get("model") or seat.args.get("spec_model")) or method not in (None, "ngram", "ngram_gpu")
+    return guessed or config.get("num_speculative_tokens") is not None or _given(seat, "spec_tokens")
+
+
+def _connects(seat: Seat) -> bool:
+    config = seat.args.get("kv_transfer_config")
+    return bool(config != {})  # disaggregation-connector judges what is in it
+
+
+NEEDS: tuple[Need, ...] = (
+    Need(
+        "data_parallel_external_lb",
+        "data_parallel_rank",
+        "leave it out: Ray, or the Service, spreads requests over the ranks",
+        lambda seat: _given(seat, "data_parallel_rank") or _int(seat, "nnodes") > 1,
+    ),
+    Need(
+        "data_parallel_hybrid_lb",
+        "data_parallel_size_local",
+        "leave it out, or say how many ranks this node has",
+        _on("data_parallel_size_local"),
+    ),
+    Need(
+        "data_parallel_multi_port_external_lb",
+        "data_parallel_size over 1",
+        "leave it out",
+        lambda seat: seat.ray or _int(seat, "data_parallel_size") > 1,
+    ),
+    Need(
+        "data_parallel_rank",
+        "data_parallel_size over 1",
+        "leave it out",
+        lambda seat: _int(seat, "data_parallel_size") > 1,
+    ),
+    Need(
+        "data_parallel_size_local",
+        "a data_parallel_size that is not less",
+        "leave it out, or lower it",
+        lambda seat: _int(seat, "data_parallel_size_local") <= _int(seat, "data_parallel_size"),
+    ),
+    Need("default_mm_loras", "a multimodal model", "leave it out", lambda seat: not seat.row or _sees(seat)),
+    Need(
+        "enable_auto_tool_choice",
+        "tool_call_parser",
+        "name the model's parser (hermes, llama3_json, mistral, ...)",
+        _on("tool_call_parser"),
+    ),
+    Need(
+        "enable_dbo",
+        f"all2all_backend {', '.join(_UBATCHING[:-1])} or {_UBATCHING[-1]}",
+        "set all2all_backend, or leave it out",
+        lambda seat: seat.args.get("all2all_backend") in _UBATCHING,
+    ),
+    Need("enable_elastic_ep", "enable_eplb", "set enable_eplb: true", _on("enable_eplb")),
+    Need("enable_eplb", "enable_expert_parallel", "set parallel.expert: true", _on("enable_expert_parallel")),
+    Need(
+        "enable_fault_tolerance",
+        "data_parallel_rank or data_parallel_external_lb",
+        "leave it out",
+        _on("data_parallel_external_lb", "data_parallel_rank"),
+    ),
+    Need(
+        "enable_log_outputs",
+        "enable_log_requests",
+        "set enable_log_requests: true",
+        lambda seat: seat.ray or _given(seat, "enable_log_requests"),
+    ),
+    Need(
+        "enable_mamba_cache_stochastic_rounding",
+        "mamba_ssm_cache_dtype float16",
+        "set mamba_ssm_cache_dtype: float16, or leave it out",
+        lambda seat: seat.args.get("mamba_ssm_cache_dtype") == "float16",
+    ),
+    Need(
+        "kv_transfer_config", "kv_connector in it", "name the connector, or use disaggregation of the model", _connects
+    ),
+    Need(
+        "nnodes",
+        "parallel sizes that it divides",
+        "leave it out; an engine over several pods is a ray_service",
+        lambda seat: seat.ray or _int(seat, "nnodes") <= 1 or seat.ranks % _int(seat, "nnodes") == 0,
+    ),
+    Need("numa_bind_cpus", "numa_bind", "set numa_bind: true", _on("numa_bind")),
+    Need("numa_bind_nodes", "numa_bind", "set numa_bind: true", _on("numa_bind")),
+    Need("ray_workers_use_nsight", "Ray", "leave it out", lambda seat: seat.ray),
+    Need(
+        "spec_tokens",
+        "spec_model, spec_method or speculative_config",
+        "use speculative_config: {method: ..., num_speculative_tokens: ...}",
+        _on("spec_model", "spec_method", "speculative_config"),
+    ),
+    Need("speculative_config", "num_speculative_tokens in it", "say how many tokens to guess", _speculates),
+    Need(
+        "ubatch_size",
+        f"all2all_backend {', '.join(_UBATCHING[:-1])} or {_UBATCHING[-1]}",
+        "set all2all_backend, or leave it out",
+        lambda seat: _int(seat, "ubatch_size") <= 1 or seat.args.get("all2all_backend") in _UBATCHING,
+    ),
+    Need("use_replayssm", "a model with Mamba layers", "leave it out", lambda seat: not seat.row or _has_state(seat)),
+)
+
+
+def _sees(seat: Seat) -> bool:
+    return seat.row is not None and seat.row.vision_parameters > 0
+
+
+def _has_state(seat: Seat) -> bool:
+    return seat.row is not None and (seat.row.mamba is not None or seat.row.linear_attention is not None)
+
+
+def needs(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        say = error if as_read(stack, seat) else warning
+        for need in NEEDS:
+            value = seat.args.get(need.argument)
+            if value is None or allowed(need.argument, value, seat) is not None:
+                continue  # not there, or engine-argument-kinds says what is wrong with it
+            if _given(seat, need.argument) and not need.met(seat):
+                yield say(
+                    seat.engine.where,
+                    f"engine argument {need.argument} needs {need.needs}: vLLM refuses to start",
+                    need.mend,
+                )
+        if "tensor_parallel_size" in mapping(seat.args.get("speculative_config")):
+            yield say(
+                seat.engine.where,
+                "speculative_config.tensor_parallel_size is refused by vLLM",
+                "use draft_tensor_parallel_size",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="engine-argument-needs",
+        title="Engine arguments have what they need",
+        why=(
+            "Some arguments mean something only with another one: automatic tool choice with a parser, load balancing of experts with expert parallel, speculation with "
+            "a number of tokens. vLLM checks this when the engine starts, in the replica, on a GPU that is paid for."
+        ),
+        check=needs,
+        sources=("vllm 0.29.0: engine/arg_utils.py, config/parallel.py, config/speculative.py, launchers/cli_args.py",),
+    ),
+)

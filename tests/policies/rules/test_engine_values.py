@@ -1,0 +1,169 @@
+"""Each test breaks one value of an engine argument, or takes away what it needs; tests/engine asks vLLM about all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.facts.vllm import command_line
+
+from .engine_stacks import args, found, large, plain, sentences, whole, with_engine
+
+KINDS = ("engine-argument-kinds", "error")
+KEYS = ("engine-argument-keys", "error")
+NEEDS = ("engine-argument-needs", "error")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("enforce_eager", "maybe", "true or false"),
+        ("seed", "abc", "a whole number"),
+        ("max_logprobs", 2.5, "a whole number"),
+        ("block_size", 0, "a whole number from 1"),
+        ("optimization_level", 4, "a whole number from 0 to 3"),
+        ("kv_cache_metrics_sample", 0, "a number over 0 to 1"),
+        ("watermark", 1, "a number from 0 below 1"),
+        ("cpu_offload_gb", -1, "a number from 0"),
+        ("download_dir", 7, "text"),
+        ("compilation_config", 3, "a mapping"),
+        ("model_class_overrides", {"A": 1}, "a mapping of texts"),
+        ("cudagraph_capture_sizes", [1, "x"], "a list of whole numbers"),
+        ("allowed_media_domains", "example.com", "a list of texts"),
+        ("collect_detailed_traces", ["gpu"], "a list of all, model, worker"),
+        ("scheduling_policy", "lifo", "fcfs, priority"),
+        ("tokenizer", "two words", "a repository of the hub (organisation/name) or a folder"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+    given = args(whole(), **{name: value})
+    assert found(given) == [KINDS]
+    assert f"engine argument {name} is " in sentences(given, KINDS[0])[0]
+    assert f"allowed: {allowed};" in sentences(given, KINDS[0])[0]
+
+
+def test_null_is_a_value_that_most_arguments_do_not_take() -> None:
+    null = with_engine(whole(), engine_args={"max_model_len": 8192, "enforce_eager": None, "enable_prefix_caching": None})
+    (text,) = sentences(null, KINDS[0])
+    assert "enforce_eager is null; allowed: a value, not null; leave it out" in text
+
+
+def test_the_whole_sentence() -> None:
+    (text,) = sentences(args(whole(), attention_backend="FLASH_ATN"), KINDS[0])
+    assert text.startswith(
+        "service 'chat': model 'm': engine argument attention_backend is 'FLASH_ATN'; allowed: FLASH_ATTN, FLASH_ATTN_DIFFKV,"
+    )
+    assert text.endswith("and 25 more; did you mean 'FLASH_ATTN'? [engine-argument-kinds]")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"enforce_eager": 1, "enable_prefix_caching": "true"},
+        {"seed": "7", "max_logprobs": 20.0, "optimization_level": 3},
+        {"attention_backend": "flashinfer", "mm_encoder_tp_mode": "data"},
+        {"tokenizer": "/models/tokenizer", "download_dir": "/weights"},
+        {"tokenizer": "Qwen/Qwen2.5-7B-Instruct", "ignore_patterns": "*.bin"},
+        {"collect_detailed_traces": ["model", "worker"], "cudagraph_capture_sizes": [1, 2, 4]},
+        {"hf_overrides": {"rope_parameters": {"rope_theta": 1e6}}, "limit_mm_per_prompt": {"image": 2}},
+        {"reasoning_parser": "mine", "reasoning_parser_plugin": "/plugins/mine.py"},  # a plugin brings more
+        {"max_loras": "many"},  # nobody looks at it without enable_lora
+        {"speculative_config": {"method": "mtp"}, "structured_outputs_config": {"backend": "xgrammar"}},
+    ],
+)
+def test_values_that_vllm_takes_pass(changes: dict[str, Any]) -> None:
+    assert found(args(whole(), **changes)) == []
+
+
+def test_another_vllm_may_have_more_choices_so_it_is_a_warning_there() -> None:
+    later = args(whole(), scheduling_policy="lifo")
+    later = replace(later, workloads=tuple(replace(w, vllm_version="0.32.0") for w in later.workloads))
+    assert ("engine-argument-kinds", "warning") in found(later)
+
+
+def test_lora_values_count_when_lora_is_on() -> None:
+    assert found(args(whole(), enable_lora=True, max_loras="many")) == [KINDS]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "hint"),
+    [
+        ("speculative_config", "num_speculative_token", "did you mean 'num_speculative_tokens'?"),
+        ("structured_outputs_config", "backends", "did you mean 'backend'?"),
+        ("eplb_config", "window", "window_size"),
+    ],
+)
+def test_a_key_that_the_config_class_does_not_have_is_refused(name: str, key: str, hint: str) -> None:
+    given = args(whole(), **{name: {"method": "ngram", "num_speculative_tokens": 3, key: 1} if "spec" in name else {key: 1}})
+    assert found(given) == [KEYS]
+    assert f"{name} has no key '{key}'" in sentences(given, KEYS[0])[0]
+    assert hint in sentences(given, KEYS[0])[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"enable_auto_tool_choice": True}, "tool_call_parser"),
+        ({"enable_dbo": True}, "all2all_backend"),
+        ({"enable_elastic_ep": True}, "enable_eplb"),
+        ({"enable_fault_tolerance": True}, "data_parallel_rank or data_parallel_external_lb"),
+        ({"numa_bind_nodes": [0]}, "numa_bind"),
+        ({"spec_tokens": 3}, "spec_model, spec_method or speculative_config"),
+        ({"speculative_config": {"method": "ngram"}}, "num_speculative_tokens in it"),
+        ({"default_mm_loras": {"image": "/lora"}}, "a multimodal model"),
+        ({"use_replayssm": True}, "a model with Mamba layers"),
+        ({"kv_transfer_config": {}}, "kv_connector in it"),
+    ],
+)
+def test_an_argument_without_what_it_needs_is_refused(changes: dict[str, Any], needed: str) -> None:
+    given = args(whole(), **changes)
+    assert NEEDS in found(given)
+    assert f"needs {needed}" in sentences(given, NEEDS[0])[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"enable_auto_tool_choice": True, "tool_call_parser": "hermes"},
+        {"enable_auto_tool_choice": False, "enable_dbo": False, "ubatch_size": 0},
+        {"numa_bind": True, "numa_bind_nodes": [0]},
+        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
+        {"speculative_config": {"model": "org/draft"}},  # an MTP or EAGLE head says how many itself
+    ],
+)
+def test_arguments_with_what_they_need_pass(changes: dict[str, Any]) -> None:
+    assert NEEDS not in found(args(whole(), **changes))
+
+
+def test_experts_are_balanced_only_when_they_are_spread() -> None:
+    assert NEEDS in found(args(large(), enable_eplb=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"model_weights": "s3://weights/m"}, "nothing on the command line, which does not have it"),
+        ({"max_num_seqs": "8k"}, "a whole number from 1"),
+        ({"enforce_eager": "true"}, "the flag without a value, or its --no- form"),
+        ({"ray_workers_use_nsight": True}, "needs Ray"),
+        ({"lora_target_modules": []}, "at least one value after the flag"),
+    ],
+)
+def test_the_command_line_of_plain_vllm_has_rules_of_its_own(changes: dict[str, Any], says: str) -> None:
+    assert says in " ".join(sentences(args(plain(), **changes), KINDS[0]) + sentences(args(plain(), **changes), NEEDS[0]))
+
+
+@pytest.mark.parametrize("changes", [{"max_num_batched_tokens": "8k"}, {"tokenizer_revision": 3}, {"seed": 1}])
+def test_numbers_for_people_are_numbers_on_the_command_line(changes: dict[str, Any]) -> None:
+    assert KINDS not in found(args(plain(), **changes))
+
+
+def test_words_after_a_list_flag_are_its_values_and_a_switch_with_a_value_is_told_from_the_flag() -> None:
+    words = ["serve", "org/m", "--cudagraph-capture-sizes", "1", "2", "--enforce-eager=true", "--enable-lora", "--seed", "3"]
+    model, given = command_line(["vllm", *words])
+    assert model == "org/m"
+    assert given == {"cudagraph_capture_sizes": [1, 2], "enforce_eager": "true", "enable_lora": True, "seed": 3}
+
+
