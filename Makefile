@@ -11,7 +11,7 @@ UP_FLAGS := --kubeconfig "$(KUBECONFIG)"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up chat status down preflight test fast e2e bench plan lint lock
+.PHONY: help up chat status down preflight test fast engine e2e software bench plan lint lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,13 +35,19 @@ else
 	@$(PY) -m components.preflight $(CONFIG)
 endif
 
-test: lint fast e2e ## every test, those on the one-node cluster as well
+test: lint fast engine e2e ## every test that CI runs, those on the one-node cluster as well
 
 fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest
 
-e2e: .venv/.stamp ## the tests on the one-node cluster, and those that the real Ray and vLLM judge
-	@$(PY) -m pytest -m "e2e or engine"
+engine: .venv/.stamp ## the tests that the real Ray and vLLM judge, in the engine environment
+	@$(PY) -m pytest -m engine tests/local tests/policies $(wildcard tests/engine/test_shapes.py)
+
+e2e: .venv/.stamp ## the tests on the one-node cluster
+	@$(PY) -m pytest -m e2e --ignore=tests/e2e/software
+
+software: .venv/.stamp ## cluster software on a second one-node cluster: Helm hooks, Volcano's PodGroups, placement on simulated GPU nodes
+	@$(PY) -m pytest -m e2e tests/e2e/software
 
 bench: .venv/.stamp ## the stack's endpoint against bare vLLM
 	@$(PY) -m local.bench

@@ -165,6 +165,12 @@ def test_a_subnet_of_another_zone_or_vpc_is_an_error() -> None:
 
 
 def test_a_subnet_that_is_not_there_is_an_error() -> None:
-    given = config(network={"vpc_id": "vpc-0a", "private_subnet_ids": ["subnet-0a"], "zones": ["us-east-1a"]})
+    given = config(
+        network={
+            "vpc_id": "vpc-0a",
+            "private_subnet_ids": ["subnet-0a", "subnet-0b"],
+            "zones": ["us-east-1a", "us-east-1b"],
+        }
+    )
     (found,) = cluster.subnets(client("ec2"), given, ())
     assert (found.status, found.mend) == ("error", "correct private_subnet_ids")
