@@ -49,8 +49,9 @@ e2e: .venv/.stamp ## the tests on the one-node cluster
 software: .venv/.stamp ## cluster software on a second one-node cluster: Helm hooks, Volcano's PodGroups, placement on simulated GPU nodes
 	@$(PY) -m pytest -m e2e tests/e2e/software
 
-bench: .venv/.stamp ## the stack's endpoint against bare vLLM
-	@$(PY) -m local.bench
+bench: .venv/.stamp ## the plan of 1 to 1000 services; the endpoint against bare vLLM, in turn
+	@$(PY) -m local.bench.plan
+	@$(PY) -m local.bench.serving
 
 # make itself ends with 2 when a command fails. In its question mode it ends with 1, and still runs the lines marked with +:
 # so `make plan` has the exit code of the plan, 1 where there is an error.
