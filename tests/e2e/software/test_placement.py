@@ -153,6 +153,7 @@ def run(kube: Kube, plan: Planned, nodes: dict[str, int]) -> None:
 
 def clean(kube: Kube) -> None:
     kube("delete", "--wait=true", "rayservices,rayjobs,rayclusters,deployments,services", "--all", "-n", "default")
+    kube("delete", "pods", "--all", "-n", "default", "--grace-period=0", "--force", "--wait=false")  # nothing runs in them
     kube.until(lambda: not kube.get("pods", "-n", "default")["items"], "no pods left", 180)
     kube("delete", "--raw", "/api/v1/nodes?labelSelector=llm-serving%2Fpool")  # one request, not one a node
 
