@@ -1,12 +1,13 @@
 """What a person may write, and how it is read. Pure: no pulumi, no network."""
 
 from .base import SecretKey, Strict, Taint, Toleration, deep_merge
+from .clusters import AwsCluster, ExistingCluster, Network
 from .environment import Environment
 from .load import PROJECT, ConfigError, load_file, load_pulumi, parse, place
 from .models import Disaggregation, Gpu, Lora, Model, Parallel, Placement, Replicas, Routing
 from .pools import AwsPool, ExistingPool, GpuSharing, Pool, Reservation
 from .services import Auth, Autoscaling, Expose, FaultTolerance, Head, Image, Job, PodShape, Service, Upgrade, Worker
-from .software import AwsCluster, Budget, ExistingCluster, Network, Queue, QueueShare, Software, VersionOverrides
+from .software import Budget, Queue, QueueShare, Software, VersionOverrides
 
 __all__ = [
     "PROJECT",

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from .base import Env, Json, Name, Strict
+from .clusters import Cluster, ExistingCluster
 from .pools import Pools
 from .services import Service
-from .software import Budget, Cluster, ExistingCluster, Queue, Software, VersionOverrides
+from .software import Budget, Queue, Software, VersionOverrides
 
 
 def _off(value: Any) -> Any:

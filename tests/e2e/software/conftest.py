@@ -135,7 +135,7 @@ def node() -> Iterator[Cluster]:
         store.load(running, [operator.made()])
         yield running
     finally:
-        cluster.down(SETTINGS)
+        cluster.down(SETTINGS, images=True)
 
 
 @pytest.fixture(scope="session")
