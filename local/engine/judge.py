@@ -152,6 +152,8 @@ def _parsed(words: list[str]) -> Any:
     parsed = parser.parse_args(words)
     if heard:
         raise ValueError("; ".join(heard))
+    if (parsed.model_tag or "").startswith("--"):  # argparse takes an unknown flag with a blank in it for a positional
+        raise ValueError(f"unrecognized arguments: {parsed.model_tag}")
     validate_parsed_serve_args(parsed)
     return parsed
 

@@ -6,6 +6,8 @@ them; tests/engine asks vLLM about every one.
 
 from __future__ import annotations
 
+from .engine_values import CHOICES
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -134,3 +136,9 @@ CONFIG_KEYS: dict[str, frozenset[str]] = {
         """
     ),
 }
+
+CONFIG_CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
+    "speculative_config": {"method": CHOICES["spec_method"]},
+    "structured_outputs_config": {"backend": ("auto", "guidance", "lm-format-enforcer", "outlines", "xgrammar")},
+}
+"""Values of keys that are one of a list."""

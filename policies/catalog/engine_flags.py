@@ -20,6 +20,9 @@ LIST_FLAGS = _names(
 )
 """On the command line: words after the flag, `--flag a b`."""
 
+JSON_FLAGS = _names("allowed_headers allowed_methods allowed_origins")
+"""Lists that are JSON on the command line: `--flag=["a"]`."""
+
 COMMA_FLAGS = _names("device_ids")
 """On the command line: `--flag=a,b`."""
 
@@ -33,5 +36,10 @@ BARE_FLAGS = _names(
 NO_FLAG = _names("enable_mm_processor_stats mamba_config model_weights")
 """Arguments that the command line does not have."""
 
-READABLE = _names("max_model_len max_num_batched_tokens safetensors_prefetch_block_size")
+READABLE = _names(
+    """
+    kv_cache_memory_bytes max_model_len max_num_batched_tokens max_num_queued_tokens max_num_scheduled_tokens
+    safetensors_prefetch_block_size
+    """
+)
 """On the command line: `8k` is 8000, `8K` 8192."""

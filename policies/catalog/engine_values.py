@@ -102,7 +102,7 @@ INTEGERS: dict[str, int | None] = {
     "seed": None,
     "shutdown_timeout": 0,
     "spec_tokens": 1,
-    "sse_keep_alive_interval": None,
+    "sse_keep_alive_interval": 0,
     "ssl_cert_reqs": None,
     "stream_interval": 1,
     "tensor_parallel_size": 1,
@@ -163,7 +163,7 @@ MAPPINGS = _names(
     additional_config attention_config compilation_config default_chat_template_kwargs default_mm_loras
     diffusion_config ec_manager_config ec_transfer_config eplb_config fault_tolerance_config hf_overrides
     ir_op_priority kernel_config kv_events_config kv_transfer_config limit_mm_per_prompt mamba_config media_io_kwargs
-    mm_processor_kwargs model_class_overrides model_loader_extra_config override_generation_config pooler_config
+    mm_processor_kwargs model_class_overrides override_generation_config pooler_config
     profiler_config quantization_config reasoning_config speculative_config structured_outputs_config
     weight_transfer_config
     """
@@ -336,8 +336,10 @@ ABOVE_LEAST = _names("gpu_memory_utilization kv_cache_metrics_sample")
 BELOW_MOST = _names("watermark")
 """The bound itself is refused."""
 
-TEXT_OR_MAPPING = _names("pt_load_map_location")
+TEXT_OR_MAPPING = _names("model_loader_extra_config pt_load_map_location")
 TEXT_OR_LIST = _names("ignore_patterns")
+TEXT_OR_SWITCH = _names("hf_token")
+NOT_EMPTY = _names("cudagraph_capture_sizes")
 MAPPINGS_OF: dict[str, str] = {"media_io_kwargs": "mapping", "model_class_overrides": "text", "pt_load_map_location": "text"}
 """What each value of a mapping is."""
 

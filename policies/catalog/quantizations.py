@@ -87,13 +87,33 @@ ONLINE: tuple[str, ...] = (
     "fp8_per_channel",
     "fp8_per_tensor",
     "humming",
-    "inc",
     "int8_per_channel_weight_only",
     "mxfp8",
     "nvfp4_per_token",
+)
+# These read how the weights were made when the engine is configured, so that a checkpoint that does not say it stops the start
+# (vllm/model_executor/model_loader/weight_utils.py get_quant_config); tests/engine asks vLLM about each.
+READS_CHECKPOINT: tuple[str, ...] = (
+    "auto_awq",
+    "auto_gptq",
+    "awq",
+    "awq_marlin",
+    "compressed-tensors",
+    "fbgemm_fp8",
+    "gptq",
+    "gptq_marlin",
+    "inc",
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mixed",
+    "modelopt_mxfp8",
+    "moe_wna16",
     "online",
+    "quark",
     "torchao",
 )
+# What says it instead of the checkpoint.
+QUANTIZATION_SETTINGS: tuple[str, ...] = ("hf_overrides", "model_loader_extra_config", "quantization_config")
 DTYPES: tuple[str, ...] = ("auto", "bfloat16", "float", "float16", "float32", "half")
 # model_type gemma2, gemma3, gemma3_text and glm4 (config/model.py _FLOAT16_NOT_SUPPORTED_MODELS).
 NO_FLOAT16: tuple[str, ...] = (

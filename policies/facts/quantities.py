@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_YES, _NO = ("1", "on", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no", "off")
 _DECIMAL = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 
@@ -54,6 +55,14 @@ def real(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def switch(value: Any) -> bool | None:
+    """True or false as pydantic reads it: true, 1, "yes"; None for what is neither."""
+    if isinstance(value, str):
+        low = value.lower()
+        return low in _YES if low in _YES or low in _NO else None
+    return bool(value) if isinstance(value, (bool, int, float)) and value in (0, 1) else None
 
 
 def mapping(value: Any) -> dict[str, Any]:

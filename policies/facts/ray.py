@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import yaml
 
+from policies.catalog.engine_values import SWITCHES
+
 from . import pods
-from .quantities import items, mapping, real, whole
+from .quantities import items, mapping, real, switch, whole
 from .records import Engine, PodGroup, ServeApp, Values, Workload
 
 KINDS = ("RayService", "RayCluster", "RayJob")
@@ -182,7 +184,7 @@ def engine(config: Values, role: Role, place: str, catalog_ids: Mapping[str, str
     model_id = str(loading.get("model_id", ""))
     source = loading.get("model_source")
     source_text = str(source.get("bucket_uri", "")) if isinstance(source, dict) else str(source or model_id)
-    args = mapping(config.get("engine_kwargs"))
+    args = _switches(mapping(config.get("engine_kwargs")))
     tensor = max(1, whole(args.get("tensor_parallel_size")) or 1)  # what is no size a rule refuses
     pipeline = max(1, whole(args.get("pipeline_parallel_size")) or 1)
     placement = config.get("placement_group_config")
@@ -238,6 +240,11 @@ def engine(config: Values, role: Role, place: str, catalog_ids: Mapping[str, str
         llm_config=config,
         groups=(groups[f"{model_id}/{role}"],) if f"{model_id}/{role}" in groups else (),
     )
+
+
+def _switches(args: Values) -> dict[str, Any]:
+    """Switches as vLLM reads them: 1 and "true" are true."""
+    return {k: v if k not in SWITCHES or (on := switch(v)) is None else on for k, v in args.items()}
 
 
 def _bundles(

@@ -8,8 +8,18 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from policies.catalog.engine_flags import COMMA_FLAGS, LIST_FLAGS
-from policies.catalog.engine_values import SWITCHES
+from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS, GONE, LATER, SERVER_ARGS
+from policies.catalog.engine_flags import COMMA_FLAGS, JSON_FLAGS, LIST_FLAGS
+from policies.catalog.engine_values import (
+    CHOICES,
+    FORMS,
+    LISTS,
+    SWITCHES,
+    TEXT_OR_LIST,
+    TEXT_OR_MAPPING,
+    TEXT_OR_SWITCH,
+    TEXTS,
+)
 
 from . import pods
 from .quantities import items, mapping, whole
@@ -86,7 +96,7 @@ def _engine(
         catalog = str(mapping(json.loads(str(annotations.get("llm-serving/models", "{}")))).get(model_id, source))
     except json.JSONDecodeError:
         catalog = source
-    for key in ("port", "host", "api_key", "uvicorn_log_level"):
+    for key in ("port", "host", "api_key"):
         args.pop(key, None)
     gpu = gpu or whole(args.get("tensor_parallel_size")) not in (None, 1) or "gpu_memory_utilization" in args
     return Engine(
@@ -125,14 +135,14 @@ def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
             serving = True
         elif word.startswith("--"):
             key, equals, text = word[2:].partition("=")
-            name = _ALIASES.get(key, key).replace("-", "_")
+            name = _full(_ALIASES.get(key, key).replace("-", "_"))
             if equals and name in COMMA_FLAGS:
                 args[name] = [_value(each) for each in text.split(",")]
                 continue
             if not equals and name in LIST_FLAGS:
                 several: list[Any] = []
                 while index < len(flat) and not flat[index].startswith("-"):
-                    several.append(_value(flat[index]))
+                    several.append(_read(name, flat[index]))
                     index += 1
                 args[name] = several
                 continue
@@ -140,7 +150,7 @@ def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
                 text, equals = flat[index], "="
                 index += 1
             # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
-            args[name] = True if not equals else text if name in SWITCHES else _value(text)
+            args[name] = True if not equals else _read(name, text)
         elif word.startswith("-") and len(word) == 3 and word[1:] in _ALIASES and index < len(flat):
             args[_ALIASES[word[1:]]] = _value(flat[index])
             index += 1
@@ -153,6 +163,17 @@ def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
     return positional, args
 
 
+def _full(name: str) -> str:
+    """argparse takes the beginning of a flag where only one flag begins so: `--tensor-parallel 2`."""
+    if name in _FLAGS or name in GONE:
+        return name
+    begun = [flag for flag in _FLAGS if flag.startswith(name)]
+    return begun[0] if len(begun) == 1 else name
+
+
+# no JSON there: "1.0" is a revision
+_TEXT = frozenset((*CHOICES, *FORMS, *LISTS, *TEXTS, *TEXT_OR_LIST, *TEXT_OR_SWITCH)) - JSON_FLAGS
+_FLAGS = frozenset((*ENGINE_ARGS, *FRONTEND_ARGS, *SERVER_ARGS, *LATER))
 _ALIASES = {
     "tp": "tensor_parallel_size",
     "pp": "pipeline_parallel_size",
@@ -179,6 +200,12 @@ def _split(script: str) -> list[str]:
     except ValueError:  # a quote that never closes
         return text.split()
     return words
+
+
+def _read(name: str, text: str) -> Any:
+    if name in SWITCHES or name in _TEXT or (name in TEXT_OR_MAPPING and not text.lstrip().startswith("{")):
+        return text
+    return _value(text)
 
 
 def _value(text: str) -> Any:

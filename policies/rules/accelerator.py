@@ -44,6 +44,12 @@ def name(stack: Stack) -> Iterator[Problem]:
                 f"accelerator_type {text} and the engine runs on CPU: Ray refuses the two together",
                 "leave it out",
             )
+        elif text.startswith("TPU-"):
+            yield error(
+                where,
+                f"accelerator_type {text} and bundles with GPUs: Ray refuses the two together",
+                f"{_by_pool(seat)}or leave it out",
+            )
         elif text == "A10" or text.startswith(_FOREIGN):
             continue
         elif text not in ACCELERATOR_TYPES:

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.catalog.lookup import closest_names
-from policies.catalog.quantizations import BY_NAME, CACHE_DTYPES, DEPRECATED, DTYPES, NO_FLOAT16, ONLINE, REMOVED
+from policies.catalog.quantizations import (
+    BY_NAME,
+    CACHE_DTYPES,
+    DEPRECATED,
+    DTYPES,
+    NO_FLOAT16,
+    ONLINE,
+    QUANTIZATION_SETTINGS,
+    READS_CHECKPOINT,
+    REMOVED,
+)
 from policies.facts import Stack
 from policies.finding import Problem, Rule, error, warning
 
@@ -93,8 +103,11 @@ def _against_checkpoint(seat: Seat, name: str) -> Iterator[Problem]:
     if row is None or seat.engine.source.casefold() != row.name.casefold():
         return  # weights from elsewhere: what is in them is not known here
     stored = row.quantization.method if row.quantization else None
-    if stored is None and name not in ONLINE:
-        yield warning(
+    if stored is None and name not in ONLINE and not any(seat.args.get(other) for other in QUANTIZATION_SETTINGS):
+        # a short name (Llama-2-13B) may stand for any checkpoint of the model; a repository of the hub is the one that it names
+        named = seat.engine.catalog_id.casefold() == row.name.casefold()
+        say = error if named and name in READS_CHECKPOINT else warning
+        yield say(
             seat.engine.where,
             f"quantization {name} needs a checkpoint made by it and {row.name} is not quantised",
             f"give the {name} checkpoint as source, or use fp8, which quantises while it loads",

@@ -63,8 +63,8 @@ def _name(name: str, vllm: str | None, ray: bool) -> tuple[str, str, str] | None
         return None
     if name in _FRONTEND or (not ray and name in _SERVER):
         return None
-    if name in GONE:
-        return None
+    if name in GONE and not (vllm is not None and before(vllm, "0.30") and not before(GONE[name][0], "0.30")):
+        return None  # of versions before this one, or of which it is not known when they began
     near = closest_names(name, (*ENGINE_ARGS, *LATER, *FRONTEND_ARGS), 1)
     hint = f"did you mean '{near[0]}'?" if near else "take it out, or use an argument of vLLM's EngineArgs"
     if vllm is None or _outside(vllm):

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from policies.catalog.engine_values import INTEGERS, SWITCHES
 from policies.facts import Stack
-from policies.facts.quantities import mapping, whole
+from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
+from ._argument_kinds import allowed
 from ._engines import Seat, seats
-from .engine_values import allowed, as_read, switched_on
+from .engine_values import as_read
 
 _UBATCHING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 
@@ -34,7 +36,8 @@ def _on(*names: str) -> Callable[[Seat], bool]:
 
 def _given(seat: Seat, name: str) -> bool:
     value = seat.args.get(name)
-    return value is not None and value is not False and (not isinstance(value, str) or switched_on(value) is not False)
+    off = switch(value) is False if name in SWITCHES else value is False and name not in INTEGERS
+    return value is not None and not off
 
 
 def _int(seat: Seat, name: str, default: int = 1) -> int:
@@ -104,6 +107,12 @@ NEEDS: tuple[Need, ...] = (
     Need("enable_eplb", "enable_expert_parallel", "set parallel.expert: true", _on("enable_expert_parallel")),
     Need(
         "enable_fault_tolerance",
+        "data_parallel_rank or data_parallel_external_lb",
+        "leave it out",
+        _on("data_parallel_external_lb", "data_parallel_rank"),
+    ),
+    Need(
+        "fault_tolerance_config",
         "data_parallel_rank or data_parallel_external_lb",
         "leave it out",
         _on("data_parallel_external_lb", "data_parallel_rank"),

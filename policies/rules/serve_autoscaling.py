@@ -28,8 +28,12 @@ def shape(stack: Stack) -> Iterator[Problem]:
             continue
         engine, options = seat.engine, seat.engine.deployment_config
         fixed, scaling = options.get("num_replicas"), options.get("autoscaling_config")
-        if fixed is not None and fixed != "auto" and (whole(fixed) is None or (whole(fixed) or 0) < 0):
-            yield error(engine.where, f"num_replicas is {fixed!r}; allowed: a whole number or auto", "give a number")
+        if fixed is not None and fixed != "auto" and (whole(fixed) or 0) < 1:
+            yield error(
+                engine.where,
+                f"num_replicas is {fixed!r}; allowed: a whole number from 1, or auto",
+                "give a number (replicas.min: 0 with replicas.max scales to zero)",
+            )
         if fixed is not None and fixed != "auto" and scaling is not None:
             yield error(
                 engine.where,

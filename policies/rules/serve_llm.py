@@ -15,7 +15,7 @@ from policies.catalog.ray_releases import (
     PLACEMENT_GROUP_CONFIG_SINCE,
 )
 from policies.facts import Stack
-from policies.facts.quantities import items, mapping
+from policies.facts.quantities import items, mapping, real
 from policies.finding import Problem, Rule, error
 
 from ._engines import RAY_KINDS, ray_version, seats
@@ -55,6 +55,14 @@ def placement(stack: Stack) -> Iterator[Problem]:
                 yield error(
                     where, f"placement_group_config has no '{key}'", "allowed: bundle_per_worker, bundles, strategy"
                 )
+            for bundle in seat.engine.bundles[:1] if "bundle_per_worker" in keys else seat.engine.bundles:
+                for resource, amount in sorted(bundle.items()):
+                    if isinstance(amount, bool) or real(amount) is None or (real(amount) or 0) < 0:
+                        yield error(
+                            where,
+                            f"a bundle asks for {amount!r} of {resource}; allowed: a number from 0",
+                            "give what one worker reserves",
+                        )
             if before(ray, PLACEMENT_GROUP_CONFIG_SINCE):
                 yield error(
                     where,

@@ -38,6 +38,7 @@ MODULES = (
     rules.engine_needs,
     rules.engine_values,
     rules.serve_llm,
+    rules.serve_options,
     rules.serve_autoscaling,
     rules.startup_time,
     rules.routing,

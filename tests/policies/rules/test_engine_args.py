@@ -63,6 +63,10 @@ def test_a_misspelt_argument_gets_the_closest_name(name: str, hint: str) -> None
     assert f"did you mean '{hint}'?" in sentences(given, "engine-arguments")[0]
 
 
+def test_an_argument_that_came_later_and_went_again_is_unknown_here() -> None:
+    assert found(args(whole(), enable_mamba_fine_grained_prefix_cache=True)) == [NAMES]
+
+
 @pytest.mark.parametrize("name", ["model", "served_model_name"])
 def test_ray_names_the_model_itself(name: str) -> None:
     assert found(args(whole(), **{name: "x"})) == [NAMES]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from policies.facts.ray import engine
 from policies.facts.vllm import command_line
 
 from .engine_stacks import args, found, large, plain, sentences, whole, with_engine
@@ -102,6 +103,19 @@ def test_a_key_that_the_config_class_does_not_have_is_refused(name: str, key: st
     assert hint in sentences(given, KEYS[0])[0]
 
 
+def test_a_choice_inside_a_mapping_is_one_of_vllms() -> None:
+    given = args(whole(), speculative_config={"method": "n-gram", "num_speculative_tokens": 3})
+    assert found(given) == [KEYS]
+    assert "speculative_config.method is 'n-gram'; allowed: " in sentences(given, KEYS[0])[0]
+    assert "did you mean 'ngram'?" in sentences(given, KEYS[0])[0]
+
+
+def test_switches_are_read_as_vllm_reads_them() -> None:
+    for on in (True, 1, "true"):
+        config = {"model_loading_config": {"model_id": "m"}, "engine_kwargs": {"enable_expert_parallel": on}}
+        assert engine(config, "serve", "here", {}, {}).expert
+
+
 @pytest.mark.parametrize(
     ("changes", "needed"),
     [
@@ -167,3 +181,8 @@ def test_words_after_a_list_flag_are_its_values_and_a_switch_with_a_value_is_tol
     assert given == {"cudagraph_capture_sizes": [1, 2], "enforce_eager": "true", "enable_lora": True, "seed": 3}
 
 
+
+
+def test_the_beginning_of_a_flag_is_the_flag_where_only_one_begins_so() -> None:
+    _, given = command_line(["vllm", "serve", "org/m", "--tensor-parallel=2", "--cudagraph-capture-size", "8", "--max-num=3"])
+    assert given == {"tensor_parallel_size": 2, "cudagraph_capture_sizes": [8], "max_num": 3}

@@ -194,7 +194,8 @@ def test_a_row_given_inline_is_judged_and_must_be_whole() -> None:
         (on(*A10G, quantization="awk"), ("quantisation-method", "error")),
         (on(*A10G, quantization="bitsandbytes"), ("quantisation-method", "error")),
         (on(*A10G, quantization="fbgemm_fp8"), ("quantisation-method", "error")),
-        (on(*A10G, quantization="awq"), ("quantisation-method", "warning")),
+        (on(*A10G, quantization="awq"), ("quantisation-method", "error")),  # of a repository that is not quantised
+        (on(*A10G, quantization="mxfp4"), ("quantisation-method", "warning")),
         (on(*H100, "Qwen/Qwen3-30B-A3B-FP8", quantization="gptq"), ("quantisation-method", "warning")),
         (on(*A100, kv_cache_dtype="nvfp4"), ("kv-cache-dtype", "error")),
         (on(*T4, "Qwen/Qwen2.5-3B-Instruct", kv_cache_dtype="bfloat16"), ("kv-cache-dtype", "error")),
