@@ -22,6 +22,7 @@ ROUTERS = {
 # that were sized for it and not on another group's free GPU.
 GROUP_CRUMB = 0.001
 GROUP_STOCK = "1"
+DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 
 
 def group_resource(group: str) -> str:
@@ -144,7 +145,7 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
 
 def _ingress(spec: ServiceSpec) -> dict[str, Any]:
     """Options of the OpenAI ingress: in an in-place change the new one answers before the old one goes, which finishes its requests."""
-    if not spec.engines or not has(spec.ray_version, SURGE_SINCE):
+    if not spec.engines or not has(spec.ray_version, SURGE_SINCE) or _direct(spec):
         return {}
     return {
         "ingress_deployment_config": {
@@ -152,6 +153,12 @@ def _ingress(spec: ServiceSpec) -> dict[str, Any]:
             "max_surge_percent": 100,
         }
     }
+
+
+def _direct(spec: ServiceSpec) -> bool:
+    """Direct streaming has no ingress of its own, and Ray refuses options for it (core/ingress/builder.py, 2.60.0)."""
+    config = spec.config
+    return any(env.get(DIRECT_STREAMING) == "1" for env in (config.env, config.head.env, config.worker.env))
 
 
 def _app_name(spec: ServiceSpec, engine: EngineSpec) -> str:

@@ -1,4 +1,4 @@
-"""One environment for each way a model uses GPUs. Golden files, Ray's own LLMConfig and KubeRay's own CRDs all judge these."""
+"""One environment for each way a model uses GPUs and is served. Golden files, Ray's own LLMConfig and KubeRay's own CRDs all judge these."""
 
 from __future__ import annotations
 
@@ -153,4 +153,101 @@ SHAPES: dict[str, dict[str, Any]] = {
         },
     ),
     "plain_vllm": _env(L4, {"plain": {"kind": "vllm", "pool": "l4", "models": {"qwen": QWEN}}}),
+    "data_parallel_experts": _env(
+        H100,
+        {
+            "sparse": {
+                "pool": "h100",
+                "models": {
+                    "qwen": {
+                        "model": "Qwen/Qwen3-30B-A3B",
+                        "parallel": {"data": 4, "expert": True},
+                        "engine_args": {"max_model_len": 16384},
+                    }
+                },
+            }
+        },
+    ),
+    "quantised": _env(
+        H100,
+        {
+            "big": {
+                "pool": "h100",
+                "models": {
+                    "qwen": {
+                        "model": "Qwen/Qwen3-235B-A22B-FP8",
+                        "parallel": {"tensor": 4, "expert": True},
+                        "engine_args": {"max_model_len": 16384},
+                    }
+                },
+            }
+        },
+    ),
+    "mps": _env(
+        {"l4": _pool("L4", 1, 7, 28, sharing={"strategy": "mps", "replicas": 2})},
+        {"small": {"pool": "l4", "models": {"a": {**SMALL, "gpu": {"share": 0.45}}}}},
+    ),
+    "volcano_vgpu": _env(
+        {"l4": _pool("L4", 1, 7, 28, sharing={"strategy": "volcano_vgpu"})},
+        {"small": {"pool": "l4", "queue": "team", "models": {"a": {**SMALL, "gpu": {"share": 0.45}}}}},
+        software={"batch_scheduler": "volcano"},
+        queues={"team": {"cpu": {"quota": 40, "limit": 80}, "memory_gib": {"quota": 150, "limit": 300}}},
+    ),
+    "lora_adapters": _env(
+        L4, {"chat": {"pool": "l4", "models": {"qwen": {**QWEN, "lora": {"path": "s3://adapters/qwen"}}}}}
+    ),
+    "session_routing": _env(
+        L4,
+        {
+            "chat": {
+                "pool": "l4",
+                "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}, "routing": {"policy": "session"}}},
+            }
+        },
+    ),
+    "kv_aware_routing": _env(
+        L4,
+        {
+            "chat": {
+                "pool": "l4",
+                "env": {"RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1"},
+                "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}, "routing": {"policy": "kv_aware"}}},
+            }
+        },
+    ),
+    "embeddings": _env(
+        L4,
+        {
+            "embed": {
+                "pool": "l4",
+                "models": {
+                    "vectors": {
+                        "model": "Qwen/Qwen3-Embedding-0.6B",
+                        "engine_args": {"runner": "pooling", "convert": "embed", "max_model_len": 8192},
+                    }
+                },
+            }
+        },
+    ),
+    "speculation_tools_and_structured_output": _env(
+        L4,
+        {
+            "chat": {
+                "pool": "l4",
+                "models": {
+                    "qwen": {
+                        **QWEN,
+                        "engine_args": {
+                            "max_model_len": 8192,
+                            "enable_auto_tool_choice": True,
+                            "speculative_config": {"method": "ngram", "num_speculative_tokens": 4},
+                            "structured_outputs_config": {"backend": "xgrammar"},
+                            "tool_call_parser": "hermes",
+                        },
+                    }
+                },
+            }
+        },
+    ),
+    "shared_cluster": _env(L4, {"shared": {"kind": "ray_cluster", "pool": "l4", "worker": {"min": 1, "max": 2}}}),
 }

@@ -27,6 +27,8 @@ ENGINES = [
     for name in SERVED
     for index, engine in enumerate(PLANNED[name].stack.workloads[0].engines)
 ]
+SERVER = {"serve": "LLMServer", "prefill": "Prefill", "decode": "Decode", "data_parallel": "DPServer"}
+"""How Ray's builders name the deployment of an engine."""
 ENDLESS = 1e9  # Ray Serve LLM's target where none is given
 
 
@@ -43,6 +45,15 @@ def plan_of(shape: str, index: int) -> EnginePlan:
     return next(e for e in engines if (e.name, e.role) == (facts.model_id, facts.role))
 
 
+def deployed(judge: JudgeClient, shape: str, engine: Engine) -> dict[str, Any]:
+    """The deployment of an engine, as the real builder of our app makes it."""
+    for app in PLANNED[shape].stack.workloads[0].apps:
+        for deployment in judge.build_app(app.import_path, app.args)["deployments"]:
+            if deployment["name"] == f"{SERVER[engine.role]}:{engine.model_id}":
+                return dict(deployment)
+    raise LookupError(engine.where)
+
+
 @pytest.mark.parametrize("shape", SERVED)
 def test_serve_takes_the_config_and_builds_the_app_by_its_import_path(judge: JudgeClient, shape: str) -> None:
     service = PLANNED[shape].manifests[PLANNED[shape].specs[0].name][0]
@@ -50,16 +61,11 @@ def test_serve_takes_the_config_and_builds_the_app_by_its_import_path(judge: Jud
     parsed = judge.serve_schema(config)
     assert [app["name"] for app in parsed["applications"]] == [app["name"] for app in config["applications"]]
     assert parsed["http_options"]["port"] == config["http_options"]["port"]
-    deployments = []
-    for app in config["applications"]:
-        built = judge.build_app(app["import_path"], app["args"])
-        assert built["ingress"] in {deployment["name"] for deployment in built["deployments"]}
-        deployments += [d for d in built["deployments"] if d["name"] != built["ingress"]]
+    built = [judge.build_app(app["import_path"], app["args"]) for app in config["applications"]]
+    assert all(app["ingress"] in {deployment["name"] for deployment in app["deployments"]} for app in built)
     engines = PLANNED[shape].stack.workloads[0].engines
-    assert len(deployments) == len(engines)
-    # what the builder reserves is what each LLMConfig alone gives: no builder adds to it
-    alone = [judge.llm_config(engine.llm_config)["deployment"]["bundles"] for engine in engines]
-    assert sorted(map(_key, (d["bundles"] for d in deployments))) == sorted(map(_key, alone))
+    names = {d["name"] for app in built for d in app["deployments"] if d["name"] != app["ingress"]}
+    assert names == {f"{SERVER[engine.role]}:{engine.model_id}" for engine in engines}
 
 
 @pytest.mark.parametrize("shape, index", ENGINES)
@@ -71,17 +77,20 @@ def test_rays_bundles_are_those_of_the_plan(judge: JudgeClient, shape: str, inde
     assert len(bundles) == plan.tensor_parallel * plan.pipeline_parallel
     assert [bundle.get("GPU", 0) for bundle in bundles] == [engine.worker_gpu] * engine.world
     # in the deployment the replica actor's own CPU is added to the first, and nothing to the GPUs
-    deployed = ray["deployment"]["bundles"]
-    assert [bundle.get("GPU", 0) for bundle in deployed] == [engine.worker_gpu] * engine.world
-    assert ray["deployment"]["strategy"] == ray["engine"]["strategy"] == (facts.strategy or "PACK")
-    assert "num_gpus" not in ray["deployment"]["ray_actor_options"]
+    deployment = deployed(judge, shape, facts)
+    assert [bundle.get("GPU", 0) for bundle in deployment["bundles"]] == [engine.worker_gpu] * engine.world
+    assert "num_gpus" not in deployment["ray_actor_options"]
+    if facts.role == "data_parallel":  # gangs are placed as a whole
+        assert (deployment["gang_size"], deployment["strategy"]) == (plan.data_parallel, None)
+    else:
+        assert deployment["strategy"] == ray["engine"]["strategy"] == (facts.strategy or "PACK")
 
 
 @pytest.mark.parametrize("shape, index", ENGINES)
 def test_one_replica_fits_the_pods_that_were_made_for_it(judge: JudgeClient, shape: str, index: int) -> None:
     facts, engine, spec = engine_of(shape, index)
     group = next(group for group in spec.groups if group.name == engine.group)
-    bundles = judge.llm_config(facts.llm_config)["deployment"]["bundles"]
+    bundles = deployed(judge, shape, facts)["bundles"]
     room = [_resources(PLANNED[shape], group) for _ in range(max(group.hosts, len(bundles) if group.shared else 1))]
     for bundle in sorted(bundles, key=lambda b: -sum(b.values())):
         asked = {name: amount for name, amount in bundle.items() if amount}
@@ -102,7 +111,7 @@ def test_workers_of_a_share_know_it_and_others_have_a_gpu(judge: JudgeClient, sh
 def test_serve_scales_between_the_replicas_of_the_plan(judge: JudgeClient, shape: str, index: int) -> None:
     facts, _, _ = engine_of(shape, index)
     plan = plan_of(shape, index)
-    deployment = judge.llm_config(facts.llm_config)["deployment"]
+    deployment = deployed(judge, shape, facts)
     scaling = deployment["autoscaling"]
     groups = plan.data_parallel  # Serve counts the ranks of a data-parallel group as replicas
     if plan.replicas_min == plan.replicas_max:
@@ -166,10 +175,6 @@ def test_a_command_line_says_every_kind_of_value_as_vllm_reads_it(judge: JudgeCl
     assert parsed["cudagraph_capture_sizes"] == [1, 2, 4]
     assert parsed["allowed_origins"] == ["https://example.com"]
     assert upstream.refusals(judge, planned) == []
-
-
-def _key(bundles: list[dict[str, float]]) -> str:
-    return json.dumps(bundles, sort_keys=True)
 
 
 def _resources(planned: Planned, group: GroupSpec) -> dict[str, float]:
