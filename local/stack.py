@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from local import tools
+from local import cache, tools
 from local.errors import LocalError
 
 REPO = Path(__file__).resolve().parent.parent
@@ -43,17 +43,19 @@ def select(stack: str = STACK, cwd: Path = REPO) -> None:
 
 
 def up(stack: str = STACK, cwd: Path = REPO, config_file: Path | None = None) -> None:
-    """Bring the stack up, with its own config file or another."""
+    """Bring the stack up, with its own config file or another. A second run at once waits for the first."""
     select(stack, cwd)
-    free_locks()
     other = ["--config-file", str(config_file)] if config_file else []
-    pulumi("up", "--yes", "--skip-preview", "--stack", stack, *other, cwd=cwd)
+    with cache.lock(f"stack-{stack}"):
+        free_locks()
+        pulumi("up", "--yes", "--skip-preview", "--stack", stack, *other, cwd=cwd)
 
 
 def destroy(stack: str = STACK, cwd: Path = REPO) -> None:
     """Take everything of the stack away."""
-    free_locks()
-    pulumi("destroy", "--yes", "--skip-preview", "--stack", stack, cwd=cwd)
+    with cache.lock(f"stack-{stack}"):
+        free_locks()
+        pulumi("destroy", "--yes", "--skip-preview", "--stack", stack, cwd=cwd)
 
 
 def free_locks() -> None:
