@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
+import httpx
 import openai
 from rich.panel import Panel
 
@@ -12,6 +14,8 @@ from local import endpoint, progress, stack
 from local.errors import LocalError
 
 QUESTION = "What is the capital of France? Answer in one sentence."
+READY_S = 600.0
+"""How long a model may take to be listed: its engine starts from nothing when the machine was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,7 @@ def ask(question: str = QUESTION, service: str = "chat") -> Answer:
         raise LocalError(f"the stack exports no endpoint '{service}'", fix="make up")
     served = contract["endpoints"][service]
     model = served["models"][0]["name"]
+    wait_until_listed(served, model)
     with endpoint.reach(served["namespace"], served["service"], served["port"]) as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120)
         start = time.monotonic()
@@ -52,6 +57,36 @@ def ask(question: str = QUESTION, service: str = "chat") -> Answer:
             tokens=reply.usage.completion_tokens if reply.usage else 0,
             seconds=time.monotonic() - start,
         )
+
+
+def wait_until_listed(served: dict[str, Any], model: str, timeout_s: float = READY_S) -> None:
+    """Wait until the endpoint lists the model. Raises LocalError with the last answer when it does not in time.
+
+    Neither the stack's state nor the status of the RayService tells: after the machine was restarted both still say
+    Running until the operator and the kubelet have looked, and the pods' engines start anew.
+    """
+    deadline = time.monotonic() + timeout_s
+    with progress.step(f"{served['service']} lists {model}") as step:
+        while (reason := _why_not_listed(served, model)) is not None:
+            step.detail = reason
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f"service {served['namespace']}/{served['service']} does not list {model} after {timeout_s:.0f} s: {reason}",
+                    fix="make status, and the logs of its pods",
+                )
+            time.sleep(1)
+
+
+def _why_not_listed(served: dict[str, Any], model: str) -> str | None:
+    try:
+        with endpoint.reach(served["namespace"], served["service"], served["port"]) as url:
+            reply = httpx.get(f"{url}/v1/models", timeout=10)
+    except (LocalError, httpx.HTTPError) as error:
+        return str(error) or type(error).__name__
+    if reply.status_code != httpx.codes.OK:
+        return f"/v1/models answers {reply.status_code}"
+    names = [entry["id"] for entry in reply.json()["data"]]
+    return None if model in names else f"it lists {', '.join(names) or 'no model'}"
 
 
 def show(answer: Answer) -> None:
