@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shutil
@@ -80,7 +81,7 @@ def ensure() -> None:
     What PATH has and fits is used; the rest is built (minutes from an empty cache).
     """
     _link("kubectl", _kubectl_on_path() or gobuild.ensure(builds.KUBECTL) / "kubectl")
-    _link("pulumi", _pulumi_on_path() or gobuild.ensure(builds.PULUMI) / "pulumi")
+    _place_pulumi(_pulumi_on_path() or gobuild.ensure(builds.PULUMI) / "pulumi")
     provider = "pulumi-resource-kubernetes"
     _link(provider, _provider_installed() or gobuild.ensure(builds.PULUMI_KUBERNETES) / provider)
     gotools.fetch_module("kuberay")  # its manifests
@@ -169,6 +170,20 @@ def _link(name: str, target: Path) -> None:
     part = link.with_name(f".{name}.{os.getpid()}")
     part.symlink_to(target)
     part.replace(link)
+
+
+def _place_pulumi(target: Path) -> None:
+    """The CLI itself, not a link to it: it takes the language host that lies beside it, and warns of one found on PATH."""
+    placed = _bin() / "pulumi"
+    if not placed.is_symlink() and placed.exists() and filecmp.cmp(placed, target):
+        return
+    placed.parent.mkdir(parents=True, exist_ok=True)
+    part = placed.with_name(f".pulumi.{os.getpid()}")
+    try:
+        part.hardlink_to(target)
+    except OSError:  # another disk
+        shutil.copy2(target, part)
+    part.replace(placed)
 
 
 def _own_path() -> str:

@@ -71,6 +71,14 @@ def test_our_own_links_are_not_taken_for_what_the_person_has(home: Path, monkeyp
     assert tools._pulumi_on_path() is None
 
 
+def test_the_cli_itself_lies_beside_the_language_host(home: Path) -> None:
+    for name in ("first", "second", "second"):
+        tools._place_pulumi(_program(home / name, "pulumi", name))
+        said = subprocess.run([tools._bin() / "pulumi"], capture_output=True, text=True, check=True)
+        assert said.stdout == f"{name}\n"
+        assert not (tools._bin() / "pulumi").is_symlink()
+
+
 def test_a_link_follows_its_target(home: Path) -> None:
     for name in ("one", "two"):
         tools._link("pulumi", _program(home / name, "pulumi", name))
