@@ -64,7 +64,7 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
     installed = releases.installed(env, pools)
     scheduler = SCHEDULERS.get(env.software.batch_scheduler)
     if scheduler is not None and scheduler not in {part.chart.name for part, _ in installed}:
-        made["queues"] = _queues(env, cluster, cluster.ready)
+        made["queues"] = _queues(env, pools, cluster, cluster.ready)
     for part, release in installed:
         name = part.chart.name
         after = [*cluster.ready, *(resource for chart in AFTER[name] for resource in made.get(chart, ()))]
@@ -85,7 +85,7 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
             opts=opts,
         ).ready
         if name == scheduler:
-            made["queues"] = _queues(env, cluster, made[name])
+            made["queues"] = _queues(env, pools, cluster, made[name])
     if isinstance(env.cluster, AwsCluster):
         from components import aws
 
@@ -94,9 +94,11 @@ def build(env: Environment, pools: Sequence[NodePool], cluster: Cluster) -> Clus
     return ClusterSoftware(ready=tuple(everything), by_chart=made)
 
 
-def _queues(env: Environment, cluster: Cluster, after: Sequence[pulumi.Resource]) -> tuple[pulumi.Resource, ...]:
+def _queues(
+    env: Environment, pools: Sequence[NodePool], cluster: Cluster, after: Sequence[pulumi.Resource]
+) -> tuple[pulumi.Resource, ...]:
     opts = pulumi.ResourceOptions(provider=cluster.provider)
-    return Queues("queues", manifests=releases.queues(env), after=after, opts=opts).ready
+    return Queues("queues", manifests=releases.queues(env, pools), after=after, opts=opts).ready
 
 
 def _cluster_values(chart: str, cluster: Cluster) -> dict[str, Any]:

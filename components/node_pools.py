@@ -129,7 +129,7 @@ def _aws(name: str, pool: AwsPool, env: Environment, needs: DiskNeeds) -> NodePo
         instance_types=pool.instance_types,
         gpu=gpu.name if gpu else None,
         gpus_per_node=min((row.gpus for row in rows), default=0),
-        gpu_mib=_gpu_mib(first) if first and gpu else None,
+        gpu_mib=min(_gpu_mib(row) for row in rows if row.gpu == first.gpu) if first and gpu else None,
         cpu_milli=min((row.allocatable_cpu_millis for row in rows), default=None),
         memory_mib=min((row.allocatable_memory_mib for row in rows), default=None),
         min=pool.min,

@@ -12,6 +12,7 @@ from policies.facts.records import NodePool
 GPU_RESOURCE = "nvidia.com/gpu"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 VGPU_RESOURCE = "volcano.sh/vgpu-number"
+VGPU_MEMORY = "volcano.sh/vgpu-memory"
 VGPU_PER_GPU = 10
 """Pods that may share a GPU under Volcano's device plugin when the pool does not say (its --device-split-count default)."""
 

@@ -123,8 +123,8 @@ def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
     count = f"{group.gpus_per_pod}"
     if group.gpu_fraction and sharing and sharing.strategy == "kai":
         return {}, {"gpu-fraction": f"{group.gpu_fraction:g}"}
-    if group.gpu_fraction and sharing and sharing.strategy == "volcano_vgpu":
-        memory = int(group.gpu_fraction * (group.pool.gpu_mib or 0)) if group.pool else 0
+    if sharing and sharing.strategy == "volcano_vgpu":
+        memory = int(group.gpu_fraction * (group.pool.gpu_mib or 0)) if group.gpu_fraction and group.pool else 0
         limits = {"volcano.sh/vgpu-number": count}
         if memory:
             limits["volcano.sh/vgpu-memory"] = f"{memory}"

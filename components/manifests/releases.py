@@ -84,24 +84,24 @@ def releases(env: Environment, pools: Sequence[NodePool]) -> tuple[Release, ...]
     return tuple(release for _, release in installed(env, pools))
 
 
-def queues(env: Environment) -> list[dict[str, Any]]:
+def queues(env: Environment, pools: Sequence[NodePool]) -> list[dict[str, Any]]:
     """Queue objects of the batch scheduler, parents before children."""
     match env.software.batch_scheduler:
         case "kai":
             return kai.queues(env)
         case "volcano":
-            return volcano.queues(env)
+            return volcano.queues(env, pools)
         case _:
             return []
 
 
-def queues_facts(env: Environment) -> tuple[Queue, ...]:
+def queues_facts(env: Environment, pools: Sequence[NodePool]) -> tuple[Queue, ...]:
     """The queues as the rules see them; none without a batch scheduler that has such queues."""
     match env.software.batch_scheduler:
         case "kai":
             return kai.facts(env)
         case "volcano":
-            return volcano.facts(env)
+            return volcano.facts(env, pools)
         case _:
             return ()
 

@@ -16,7 +16,7 @@ from components.config import Environment, Queue
 from components.manifests.gpu_operator import tolerations
 from components.manifests.kai import parents_first, scaled
 from components.node_pools import node_selector
-from components.node_resources import GPU_RESOURCE, VGPU_PER_GPU
+from components.node_resources import GPU_RESOURCE, VGPU_MEMORY, VGPU_PER_GPU, VGPU_RESOURCE
 from components.versions import VOLCANO
 from policies.facts import NodePool
 from policies.facts import Queue as QueueFact
@@ -45,7 +45,8 @@ def scheduler_config(env: Environment, pools: Sequence[NodePool]) -> str | None:
     """
     vgpu = any(pool.sharing.strategy == "volcano_vgpu" for pool in pools)
     nested = any(queue.parent is not None for queue in env.queues.values())
-    capacity = nested or any(_deserved(queue) or _guarantee(queue) for queue in env.queues.values())
+    shares = [share for queue in env.queues.values() for share in (queue.gpu, queue.cpu, queue.memory_gib)]
+    capacity = nested or any(share.quota > 0 or share.guarantee > 0 for share in shares)
     if not vgpu and not capacity:
         return None
     sharing: list[dict[str, Any]] = []
@@ -69,12 +70,12 @@ def scheduler_config(env: Environment, pools: Sequence[NodePool]) -> str | None:
     return yaml.safe_dump({"actions": actions, "tiers": [{"plugins": first}, {"plugins": plugins}]}, sort_keys=False)
 
 
-def queues(env: Environment) -> list[dict[str, Any]]:
+def queues(env: Environment, pools: Sequence[NodePool]) -> list[dict[str, Any]]:
     """Queue objects, parents before children."""
-    return [_queue(name, env.queues[name]) for name in parents_first(env.queues)]
+    return [_queue(name, env.queues[name], gpu_units(name, env, pools)) for name in parents_first(env.queues)]
 
 
-def facts(env: Environment) -> tuple[QueueFact, ...]:
+def facts(env: Environment, pools: Sequence[NodePool]) -> tuple[QueueFact, ...]:
     """The same queues as the rules see them."""
     return tuple(
         QueueFact(
@@ -88,14 +89,38 @@ def facts(env: Environment) -> tuple[QueueFact, ...]:
             cpu_limit=scaled(queue.cpu.limit, 1000),
             memory_quota=scaled(queue.memory_gib.quota, 1024),
             memory_limit=scaled(queue.memory_gib.limit, 1024),
-            capability=_capability(queue),
+            capability=_resources(queue, "limit", gpu_units(name, env, pools), least=0),
             priority=queue.priority,
         )
         for name, queue in sorted(env.queues.items())
     )
 
 
-def _queue(name: str, queue: Queue) -> dict[str, Any]:
+def gpu_units(name: str, env: Environment, pools: Sequence[NodePool]) -> dict[str, int]:
+    """What one GPU of a queue is in the resources that its pods ask for: {"nvidia.com/gpu": 1}, or of a vGPU pool its slots and MiB.
+
+    The pools are those that services of the queue's subtree name, else all. Volcano counts vgpu-number from requests and
+    vgpu-memory from what was allocated (pkg/scheduler/api/devices/nvidia/vgpu AddQueueResource, v1.15.1); where GPUs of two sizes
+    are shared, the larger one counts.
+    """
+    below = {name}
+    for child in parents_first(env.queues):  # parents come first, so one pass finds the subtree
+        if env.queues[child].parent in below:
+            below.add(child)
+    members = [service for service in env.services.values() if service.queue in below]
+    named = {each for service in members for each in (service.pool, *(model.pool for model in service.models.values()))}
+    used = [pool for pool in pools if pool.gpus_per_node and (pool.name in named or not named - {None})]
+    shared = vgpu_pools(used)
+    units = {} if shared and len(shared) == len(used) else {GPU_RESOURCE: 1}
+    if shared:
+        units[VGPU_RESOURCE] = _split(vgpu_pools(pools))
+        memory = [pool.gpu_mib for pool in shared if pool.gpu_mib]
+        if memory:
+            units[VGPU_MEMORY] = max(memory)
+    return units
+
+
+def _queue(name: str, queue: Queue, units: dict[str, int]) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "weight": min(65535, max(1, round(queue.gpu.weight))),
         "priority": queue.priority,
@@ -103,34 +128,23 @@ def _queue(name: str, queue: Queue) -> dict[str, Any]:
     }
     if queue.parent is not None:
         spec["parent"] = queue.parent
-    for key, resources in (("capability", _capability(queue)), ("deserved", _deserved(queue))):
+    for key, resources in (
+        ("capability", _resources(queue, "limit", units, least=0)),
+        ("deserved", _resources(queue, "quota", units)),
+    ):
         if resources:
             spec[key] = resources
-    guarantee = _guarantee(queue)
+    guarantee = _resources(queue, "guarantee", units)
     if guarantee:
         spec["guarantee"] = {"resource": guarantee}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
-def _capability(queue: Queue) -> dict[str, str]:
-    return _resources(queue.cpu.limit, queue.memory_gib.limit, queue.gpu.limit, least=0)
-
-
-def _deserved(queue: Queue) -> dict[str, str]:
-    return _resources(queue.cpu.quota, queue.memory_gib.quota, queue.gpu.quota)
-
-
-def _guarantee(queue: Queue) -> dict[str, str]:
-    return _resources(queue.cpu.guarantee, queue.memory_gib.guarantee, queue.gpu.guarantee)
-
-
-def _resources(cpu: float, memory_gib: float, gpu: float, least: float = 1e-9) -> dict[str, str]:
+def _resources(queue: Queue, part: str, units: dict[str, int], least: float = 1e-9) -> dict[str, str]:
     """A Kubernetes resource list of what is stated: -1 is unlimited and left out, and so is less than `least`."""
-    stated = {
-        "cpu": (cpu, f"{round(cpu * 1000)}m"),
-        "memory": (memory_gib, f"{round(memory_gib * 1024)}Mi"),
-        GPU_RESOURCE: (gpu, f"{math.floor(gpu)}"),
-    }
+    cpu, memory, gpu = (getattr(share, part) for share in (queue.cpu, queue.memory_gib, queue.gpu))
+    stated = {"cpu": (cpu, f"{round(cpu * 1000)}m"), "memory": (memory, f"{round(memory * 1024)}Mi")}
+    stated |= {name: (gpu, f"{math.floor(gpu * unit + 1e-6)}") for name, unit in units.items()}
     return {name: text for name, (value, text) in stated.items() if value >= least}
 
 
@@ -150,7 +164,6 @@ def vgpu_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
     deviceSplitCount is one figure for all nodes; the pool that splits most sets it.
     """
     found = vgpu_pools(pools)
-    split = max((pool.sharing.replicas or VGPU_PER_GPU for pool in found), default=VGPU_PER_GPU)
     terms = [
         {
             "matchExpressions": [
@@ -160,9 +173,13 @@ def vgpu_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
         for pool in found
     ]
     return {
-        "deviceConfig": {"nvidia": {"deviceSplitCount": split}},
+        "deviceConfig": {"nvidia": {"deviceSplitCount": _split(found)}},
         # The chart's own entry is an example for one node of somebody's cluster.
         "nodeConfig": {"enabled": False},
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, *tolerations(found)],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
     }
+
+
+def _split(pools: Sequence[NodePool]) -> int:
+    return max((pool.sharing.replicas or VGPU_PER_GPU for pool in pools), default=VGPU_PER_GPU)

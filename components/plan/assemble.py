@@ -90,7 +90,7 @@ def _stack(
     return Stack(
         workloads=tuple(_workload(spec, manifests[spec.name]) for spec in specs),
         pools=pools,
-        queues=releases.queues_facts(env),
+        queues=releases.queues_facts(env, pools),
         releases=installed,
         versions=_versions(env, software),
         budget=Budget(usd_per_hour=env.budget.usd_per_hour, gpus=env.budget.gpus, vcpus=env.budget.vcpus),

@@ -94,16 +94,19 @@ def device_of(pool: NodePool | None, group: PodGroup | None) -> Device | None:
     """What a worker of `group` on `pool` sees. None where the GPU is not known."""
     if pool is None or pool.gpu is None:
         return None
-    return _device(pool.gpu, _mig_profile(pool, group), _vgpu_mib(group))
+    return _device(pool.gpu, pool.gpu_mib, _mig_profile(pool, group), _vgpu_mib(group))
 
 
 @lru_cache(maxsize=256)
-def _device(name: str, profile: str | None, vgpu_mib: int | None) -> Device | None:
+def _device(name: str, node_mib: int | None, profile: str | None, vgpu_mib: int | None) -> Device | None:
+    """node_mib: of one GPU of the nodes as the driver reports it, less than the GPU's own where nodes have a part of one (g6f)."""
     try:
         gpu = gpus.get(name)
         memory = gpu.mig_profile(profile).memory_mib if profile else gpu.cuda_memory_mib
     except UnknownRow:
         return None
+    if node_mib is not None and node_mib < gpu.memory_mib:
+        memory = min(memory, gpu.cuda_memory_mib * node_mib // gpu.memory_mib)
     if vgpu_mib:
         memory = min(memory, vgpu_mib)
     return Device(memory, gpu.name, gpu.compute_capability)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from policies.facts import PodGroup, Queue, Stack, Workload
 
-from ._places import desired, pods_at_most, pods_at_rest, requested_gpus
+from ._places import VGPU_NUMBER, desired, physical_gpus, places, pods_at_most, pods_at_rest, requested_gpus
 from .queues import LABELS, queue_label
 
 # KAI's classes of 100 and more are not preemptible, and what is not preemptible may use quota only
@@ -48,13 +48,19 @@ class Account:
     members: list[Member] = field(default_factory=list)
 
 
-def _load(pods: list[tuple[PodGroup, int]]) -> Load:
+def _load(stack: Stack, pods: list[tuple[PodGroup, int]]) -> Load:
     total = Load()
     for group, count in pods:
-        total.gpu += requested_gpus(group) * count
+        total.gpu += _gpus(stack, group) * count
         total.cpu += (group.cpu_milli or 0) * count
         total.memory += (group.memory_mib or 0) * count
     return total
+
+
+def _gpus(stack: Stack, group: PodGroup) -> float:
+    """GPUs of one pod; a vGPU is the part of a GPU whose memory it asks for."""
+    pool = places(stack).home(group) if group.gpu_resource == VGPU_NUMBER else None
+    return physical_gpus(group, pool) if pool is not None else requested_gpus(group)
 
 
 def _gang_pods(stack: Stack, workload: Workload, group: PodGroup) -> int:
@@ -66,17 +72,17 @@ def _gang_pods(stack: Stack, workload: Workload, group: PodGroup) -> int:
 
 def _member(stack: Stack, workload: Workload) -> Member:
     head = [(workload.head, 1)] if workload.head is not None else []
-    rest = _load(head + [(g, pods_at_rest(workload, g)) for g in workload.groups])
+    rest = _load(stack, head + [(g, pods_at_rest(workload, g)) for g in workload.groups])
     twice = workload.kind == "RayService" and workload.upgrade_type in (None, "NewCluster")
     upgrade = Load()
     upgrade.add(rest)
     if twice:
-        upgrade.add(_load(head + [(g, max(pods_at_rest(workload, g), _one(g))) for g in workload.groups]))
+        upgrade.add(_load(stack, head + [(g, max(pods_at_rest(workload, g), _one(g))) for g in workload.groups]))
     return Member(
         workload=workload,
-        gang=_load(head + [(g, _gang_pods(stack, workload, g)) for g in workload.groups]),
+        gang=_load(stack, head + [(g, _gang_pods(stack, workload, g)) for g in workload.groups]),
         rest=rest,
-        most=_load(head + [(g, pods_at_most(workload, g)) for g in workload.groups]),
+        most=_load(stack, head + [(g, pods_at_most(workload, g)) for g in workload.groups]),
         upgrade=upgrade,
         bound=_bound(stack, workload),
     )

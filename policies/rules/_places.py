@@ -17,7 +17,7 @@ from policies.facts.quantities import mapping, quantity, real, whole
 _SET_BY_OTHERS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter", "nvidia.com", "k8s.aws", "amazonaws.com")
 _ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
 # Volcano's vGPU memory resource is in MiB; KAI's annotations are read by its admission webhook.
-VGPU_MEMORY = "volcano.sh/vgpu-memory"
+VGPU_NUMBER, VGPU_MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 
 
 class Places:

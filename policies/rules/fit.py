@@ -6,15 +6,17 @@ Not for: the estimate (policies/fit), or shares of a GPU between engines (memory
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from policies.catalog import instances
 from policies.catalog.instance_row import Instance
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
-from policies.facts import Stack
+from policies.facts import Sharing, Stack
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import EngineShape, MemoryEstimate, advice, divisible, estimate
+from policies.fit import engine as fit_engine
 
 from ._engines import Seat, on_gpus, physical_share
 from ._values import amount
@@ -131,7 +133,11 @@ def _rounded(found: MemoryEstimate) -> int | None:
 
 
 def _cut(seat: Seat) -> bool:
-    return seat.gpu is not None and seat.device is not None and seat.device.memory_mib < seat.gpu.cuda_memory_mib
+    """Whether the pod gets a slice of what the node has: a larger one can be asked for."""
+    if seat.pool is None or seat.device is None:
+        return False
+    whole = fit_engine.device_of(replace(seat.pool, sharing=Sharing()), None)
+    return whole is not None and seat.device.memory_mib < whole.memory_mib
 
 
 def _of_aws(seat: Seat) -> bool:

@@ -11,9 +11,11 @@ from policies.facts import Queue, Stack
 from policies.finding import Problem, Rule, error, warning
 
 from ._accounts import accounts
+from ._places import VGPU_MEMORY, VGPU_NUMBER
 from ._values import amount, before, gib, listed
 from .queues import LABELS
 
+VGPU_CORES = "volcano.sh/vgpu-cores"
 _RESOURCES = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
 
 
@@ -152,6 +154,8 @@ def capability(stack: Stack) -> Iterator[Problem]:
                 "none and places nothing, later versions for unlimited",
                 "state a limit for every resource that its services ask for",
             )
+        if VGPU_NUMBER in asked:  # a vGPU without a stated memory is a whole GPU's, and Volcano counts what it allocates
+            asked |= {VGPU_MEMORY, VGPU_CORES}
         unknown = [name for name in stated if "/" in name and name not in asked]
         if stack.complete and unknown and account.members:
             yield warning(

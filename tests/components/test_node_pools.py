@@ -75,6 +75,7 @@ def test_an_efa_pool_takes_one_zone_and_all_its_interfaces_but_a_reservation_mus
 
 def test_a_part_of_an_l4_has_that_part_of_its_memory():
     assert pool(instance_types=["g6f.4xlarge"]).gpu_mib == 11517
+    assert pool(kind="karpenter", instance_types=["g6f.4xlarge", "g6f.2xlarge"]).gpu_mib == 5758
     assert pool(instance_types=["g6f.4xlarge"]).gpus_per_node == 1
 
 

@@ -10,7 +10,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from components import node_pools, versions
-from components.config import deep_merge, parse
+from components.config import Environment, deep_merge, parse
 from components.manifests import gateway, releases
 from components.plan import assemble
 from policies.facts import Release
@@ -26,6 +26,10 @@ def installed(name: str) -> dict[str, Release]:
     return {release.name: release for release in releases.releases(env, node_pools.resolve(env))}
 
 
+def queues(env: Environment) -> list[dict[str, Any]]:
+    return releases.queues(env, node_pools.resolve(env))
+
+
 def values(name: str, chart: str) -> dict[str, Any]:
     return dict(installed(name)[chart].values)
 
@@ -33,8 +37,8 @@ def values(name: str, chart: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", STACKS)
 def test_the_releases_of_a_stack_are_as_reviewed(name: str, snapshot: SnapshotAssertion) -> None:
     found = [dataclasses.asdict(release) for release in installed(name).values()]
-    queues = releases.queues(environment(name))
-    assert yaml.safe_dump({"releases": found, "queues": queues}, sort_keys=True, width=120) == snapshot
+    made = queues(environment(name))
+    assert yaml.safe_dump({"releases": found, "queues": made}, sort_keys=True, width=120) == snapshot
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -220,7 +224,7 @@ def test_the_operator_has_memory_for_its_pods() -> None:
 
 
 def test_kai_counts_in_its_own_units_and_parents_come_first() -> None:
-    made = {queue["metadata"]["name"]: queue["spec"] for queue in releases.queues(environment("shared_by_kai"))}
+    made = {queue["metadata"]["name"]: queue["spec"] for queue in queues(environment("shared_by_kai"))}
     assert list(made) == ["research", "serving", "batch", "chat"]
     assert made["research"]["resources"]["cpu"] == {"quota": 32000, "limit": 64000, "overQuotaWeight": 1}
     assert made["batch"]["resources"]["memory"] == {"quota": 107374.182, "limit": 214748.365, "overQuotaWeight": 1}
@@ -253,12 +257,43 @@ def test_volcano_shares_gpus_by_its_plugin_and_hami_s_runs_on_those_nodes_only()
 
 
 def test_unlimited_is_left_out_of_volcano_s_resource_lists() -> None:
-    made = {queue["metadata"]["name"]: queue["spec"] for queue in releases.queues(environment("volcano_hierarchy"))}
+    made = {queue["metadata"]["name"]: queue["spec"] for queue in queues(environment("volcano_hierarchy"))}
     assert made["serving"]["capability"] == {"nvidia.com/gpu": "8"}
     assert made["research"]["capability"] == {"cpu": "64000m", "nvidia.com/gpu": "4"}
     assert made["batch"]["deserved"] == {"memory": "102400Mi", "nvidia.com/gpu": "2"}
     assert made["batch"]["reclaimable"] is False
     assert made["chat"]["parent"] == "serving"
+
+
+def test_a_volcano_queue_of_shared_gpus_is_capped_in_what_their_pods_ask_for() -> None:
+    l4 = {"kind": "existing", "gpu": "L4", "gpus_per_node": 1, "cpu": 7, "memory_gib": 28}
+    pools = {"whole": l4, "cut": {**l4, "sharing": {"strategy": "volcano_vgpu", "replicas": 4}}}
+    service = {"models": {"m": {"model": "Qwen/Qwen2.5-1.5B-Instruct"}}}
+    env = parse(
+        {
+            "cluster": {"kind": "existing"},
+            "image": "registry.example.com/llm-serve",
+            "software": {"batch_scheduler": "volcano"},
+            "node_pools": pools,
+            "queues": {
+                "all": {"gpu": {"limit": 4}},
+                "shared": {"parent": "all", "gpu": {"limit": 1.5, "quota": 1}},
+                "whole": {"parent": "all", "gpu": {"limit": 2}},
+                "unused": {"gpu": {"limit": 1}},
+            },
+            "services": {
+                "a": {**service, "queue": "shared", "pool": "cut"},
+                "b": {**service, "queue": "whole", "pool": "whole"},
+            },
+        }
+    )
+    made = {queue["metadata"]["name"]: queue["spec"] for queue in queues(env)}
+    assert made["whole"]["capability"] == {"nvidia.com/gpu": "2"}
+    assert made["shared"]["capability"] == {"volcano.sh/vgpu-number": "6", "volcano.sh/vgpu-memory": f"{23034 * 3 // 2}"}
+    assert made["shared"]["deserved"] == {"volcano.sh/vgpu-number": "4", "volcano.sh/vgpu-memory": "23034"}
+    both = {"nvidia.com/gpu": "4", "volcano.sh/vgpu-number": "16", "volcano.sh/vgpu-memory": f"{23034 * 4}"}
+    assert made["all"]["capability"] == both
+    assert set(made["unused"]["capability"]) == set(both)
 
 
 def test_a_guarantee_beyond_the_quota_is_refused_when_it_is_read() -> None:
@@ -275,7 +310,7 @@ def test_a_guarantee_beyond_the_quota_is_refused_when_it_is_read() -> None:
 @pytest.mark.parametrize(("scheduler", "count"), [("kai", 2), ("volcano", 2), ("none", 0), ("yunikorn", 0)])
 def test_queues_belong_to_the_scheduler_that_has_them(scheduler: str, count: int) -> None:
     env = whole_gpu(software={"batch_scheduler": scheduler}, queues=FLAT)
-    assert len(releases.queues(env)) == len(releases.queues_facts(env)) == count
+    assert len(queues(env)) == len(releases.queues_facts(env, node_pools.resolve(env))) == count
 
 
 # ---- the rest

@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from components.config import parse
+from components.config import deep_merge, parse
 from components.plan import page, plan, serial, view
 from components.plan.result import Range
 from tests.components.environments import WHOLE_GPU, environment, with_model
@@ -32,6 +32,14 @@ def test_shares_are_counted_as_the_gpus_that_pods_hold() -> None:
     (service,) = plan(parse(SHAPES["shares_of_one_gpu"])).services
     assert service.gpus == Range(min=1, max=2, upgrade=3)
     assert [e.gpus_per_replica for e in service.engines] == [0.45, 0.45]
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(0.9, False), (0.4, True)])
+def test_a_queue_counts_a_vgpu_as_its_part_of_a_gpu(limit: float, refused: bool) -> None:
+    two = {"services": {"small": {"models": {"b": {"model": "Qwen/Qwen2.5-1.5B-Instruct", "gpu": {"share": 0.45}, "engine_args": {"max_model_len": 4096}}}}}}
+    env = parse(deep_merge(SHAPES["volcano_vgpu"], {**two, "queues": {"team": {"gpu": {"limit": limit}}}}))
+    found = [f for f in plan(env).findings if f.severity == "error"]
+    assert [f.rule for f in found] == (["queue-limit"] if refused else [])
 
 
 def test_pools_add_up_their_services_and_the_largest_single_upgrade() -> None:

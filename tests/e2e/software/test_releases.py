@@ -218,8 +218,9 @@ def test_volcano_s_own_chart_takes_our_values_and_its_crds_our_queues(
 
     # The webhooks would have to answer; the CRD's schema judges alone.
     kube("delete", "validatingwebhookconfiguration,mutatingwebhookconfiguration", "--all")
-    kube.apply(releases.queues(env))
-    for queue in releases.queues(env):
+    queues = releases.queues(env, resolve(env))
+    kube.apply(queues)
+    for queue in queues:
         stored = kube.get("queues.scheduling.volcano.sh", queue["metadata"]["name"])["spec"]
         for key, value in queue["spec"].items():
             assert stored[key] == value, (queue["metadata"]["name"], key)

@@ -77,6 +77,17 @@ def test_the_reported_13b_with_4096_tokens_and_room_for_fewer() -> None:
     assert FIT not in found(with_pool(wider, gpus_per_node=2))
 
 
+def test_a_part_of_a_gpu_holds_a_part_of_the_model() -> None:
+    """g6f nodes have an eighth, a quarter or a half of an L4, and 3B parameters in 16 bits are 5.8 GiB."""
+    three_b = "Qwen/Qwen2.5-3B-Instruct"
+    assert found(on("L4", 23034, three_b)) == []
+    assert found(on("L4", 23034 // 2, three_b)) == []
+    quarter = on("L4", 23034 // 4, three_b)
+    assert found(quarter) == [FIT]
+    assert "0.92 of L4 5.5 GiB" in sentences(quarter, "fit-memory")[0]
+    assert "larger share" not in sentences(quarter, "fit-memory")[0]  # the node has no more of it
+
+
 def test_inside_the_error_band_it_is_a_warning() -> None:
     given = gpu_pool(
         serving("Llama-2-13B", engine_args={"max_model_len": 4096, "gpu_memory_utilization": 0.74}), "A100-40G", 40960
