@@ -1,10 +1,13 @@
-"""Serve apps: one folder each, with typed args (args.py: pydantic only) and a builder (app.py: ray at the top, vllm inside the replica)."""
+"""What services run: one folder each, with typed args (args.py: pydantic only) and the code (app.py: ray at the top, vllm inside the replica).
+
+A serve app has a builder that Serve calls; a job has `python -m serve_apps.<app>`, which KubeRay runs in a RayJob.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -12,11 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One app: where Serve finds its builder, and the type of its arguments."""
+    """One app: where its code is, and the type of its arguments."""
 
     import_path: str
+    """serve: where Serve finds the builder; job: the module that `python -m` runs."""
     args_module: str
     args_class: str
+    kind: Literal["serve", "job"] = "serve"
 
     def args(self) -> type[BaseModel]:
         """The type of the arguments (needs pydantic, neither ray nor vllm)."""
@@ -27,4 +32,5 @@ class App:
 # The apps a service may name. To add one: a folder with args.py and app.py, and a row here.
 APPS: dict[str, App] = {
     "openai_chat": App("serve_apps.openai_chat.app:build", "serve_apps.openai_chat.args", "OpenAIChatArgs"),
+    "batch": App("serve_apps.batch", "serve_apps.batch.args", "BatchArgs", kind="job"),
 }

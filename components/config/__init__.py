@@ -6,7 +6,20 @@ from .environment import Environment
 from .load import PROJECT, ConfigError, load_file, load_pulumi, parse, place
 from .models import Disaggregation, Gpu, Lora, Model, Parallel, Placement, Replicas, Routing
 from .pools import AwsPool, ExistingPool, GpuSharing, Pool, Reservation
-from .services import Auth, Autoscaling, Expose, FaultTolerance, Head, Image, Job, PodShape, Service, Upgrade, Worker
+from .services import (
+    Auth,
+    Autoscaling,
+    Expose,
+    FaultTolerance,
+    Head,
+    Image,
+    Job,
+    PodShape,
+    Service,
+    Upgrade,
+    Volume,
+    Worker,
+)
 from .software import Budget, Queue, QueueShare, Software, VersionOverrides
 
 __all__ = [
@@ -48,6 +61,7 @@ __all__ = [
     "Toleration",
     "Upgrade",
     "VersionOverrides",
+    "Volume",
     "Worker",
     "deep_merge",
     "load_file",

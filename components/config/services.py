@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from serve_apps import APPS
 
+from .access import ApiKeys, ExternalSecret, GatewayRoute, Ingress, Metrics, NetworkPolicy
 from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
 from .models import Model
+from .scaling import Scaling
 
 
 class Image(Strict):
@@ -140,13 +142,17 @@ class Expose(Strict):
     """LoadBalancer: internal to the VPC."""
     port: Positive = 8000
     """Port of the endpoint."""
+    ingress: Ingress | None = None
+    """An Ingress with TLS in front of the Service."""
+    gateway: GatewayRoute | None = None
+    """A Gateway with TLS and a route to the Service."""
 
 
 class Job(Strict):
     """A batch job (kind ray_job)."""
 
-    entrypoint: str
-    """Command that the job runs."""
+    entrypoint: str | None = None
+    """Command that the job runs; derived where `app` is a job of serve_apps/, such as batch."""
     submission_mode: Literal["K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"] = "HTTPMode"
     """Who submits; K8sJobMode cannot be used with KAI."""
     shutdown_after_finish: bool = True
@@ -159,15 +165,43 @@ class Job(Strict):
     """Most seconds a job may run."""
 
 
+class Volume(Strict):
+    """A volume of every container of a service: weights, inputs and results of a job. Give one source."""
+
+    mount_path: str = Field(pattern="^/")
+    """Where it lies in the containers."""
+    read_only: bool = True
+    """Mounted without the right to write."""
+    claim: str | None = None
+    """PersistentVolumeClaim, e.g. of EFS or FSx."""
+    config_map: str | None = None
+    """ConfigMap."""
+    secret: str | None = None
+    """Secret."""
+    host_path: str | None = None
+    """Folder of the node, e.g. its NVMe cache."""
+    source: Json = {}
+    """Any other Kubernetes volume source as it stands, e.g. {csi: {driver: s3.csi.aws.com, ...}}."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Volume:
+        given = [name for name in ("claim", "config_map", "secret", "host_path", "source") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(
+                f"give exactly one of claim, config_map, secret, host_path, source; given: {', '.join(given) or 'none'}"
+            )
+        return self
+
+
 class Service(Strict):
     """Models behind one endpoint."""
 
     kind: Literal["ray_service", "ray_cluster", "ray_job", "vllm"] = "ray_service"
     """ray_service; ray_cluster (shared, apps deployed by others); ray_job (batch); vllm (plain Deployment, no Ray)."""
     app: str = "openai_chat"
-    """Serve app in serve_apps/."""
+    """App in serve_apps/: a serve app, or for kind ray_job a job."""
     app_args: Json = {}
-    """Further arguments of the serve app, checked by its own types."""
+    """Further arguments of the app, checked by its own types."""
     namespace: str = "default"
     """Namespace; it must exist."""
     create_namespace: bool = False
@@ -184,6 +218,8 @@ class Service(Strict):
     """Worker pods."""
     autoscaling: Autoscaling = Autoscaling()
     """Ray autoscaler."""
+    scaling: Scaling = Scaling()
+    """Scaling of kind vllm."""
     upgrade: Upgrade = Upgrade()
     """Upgrade strategy."""
     fault_tolerance: FaultTolerance = FaultTolerance()
@@ -192,6 +228,14 @@ class Service(Strict):
     """Ray authentication."""
     expose: Expose = Expose()
     """Endpoint."""
+    api_keys: ApiKeys = ApiKeys()
+    """API keys of the endpoint, by reference."""
+    network: NetworkPolicy = NetworkPolicy()
+    """Network policy."""
+    metrics: Metrics = Metrics()
+    """Scraping of metrics."""
+    disruption_budget: bool = True
+    """PodDisruptionBudgets, so that a drain takes one replica at a time."""
     job: Job | None = None
     """The job of kind ray_job."""
     ray_version: str | None = None
@@ -204,12 +248,16 @@ class Service(Strict):
     """Token for gated models, by reference."""
     secret_env: dict[str, SecretKey] = {}
     """Further environment from Secrets, by reference."""
+    secrets: dict[Name, ExternalSecret] = {}
+    """Secrets of the namespace that the External Secrets Operator fetches, by name."""
     service_account: str | None = None
     """Service account of the pods (S3 access by Pod Identity)."""
     create_service_account: bool = True
     """Make the service account; false where it is there already."""
     env: Env = {}
     """Environment of every Ray container. No secrets: they go by reference."""
+    volumes: dict[Name, Volume] = {}
+    """Volumes of every container, by name."""
     labels: Labels = {}
     """Labels of the custom resource (copied to its clusters and pods by KubeRay where it says so)."""
     annotations: Labels = {}
@@ -219,6 +267,17 @@ class Service(Strict):
     patch: Json = {}
     """Merged over the custom resource at the end; the result is judged like everything else."""
 
+    @model_validator(mode="after")
+    def _keys_are_asked_for_where_they_are_given(self) -> Service:
+        if self.api_keys.engine is not None and self.kind != "vllm":
+            raise ValueError(
+                f"api_keys.engine is for kind vllm and kind is {self.kind}: Ray Serve LLM asks nobody for a key; "
+                "give api_keys.teams with expose.gateway, which checks them in front of it"
+            )
+        if self.api_keys.teams and self.expose.gateway is None:
+            raise ValueError("api_keys.teams are checked by a Gateway and there is none; give expose.gateway")
+        return self
+
     @field_validator("app")
     @classmethod
     def _known_app(cls, app: str) -> str:
@@ -227,3 +286,9 @@ class Service(Strict):
             hint = f"did you mean '{close[0]}'? " if close else ""
             raise ValueError(f"no such app in serve_apps/; {hint}allowed: {', '.join(sorted(APPS))}")
         return app
+
+    @model_validator(mode="after")
+    def _job_apps_run_in_jobs(self) -> Service:
+        if APPS[self.app].kind == "job" and self.kind != "ray_job":
+            raise ValueError(f"app '{self.app}' is a job and kind is {self.kind}; give kind: ray_job, or an app that serves")
+        return self

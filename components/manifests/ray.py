@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.config import deep_merge
+from components.config import Job, deep_merge
 from components.derive.spec import ServiceSpec
-from components.manifests import ray_pods, serve_config
+from components.manifests import batch, ray_pods, serve_config
 from policies.catalog.ray_releases import TOKEN_AUTH_SINCE, has
 
 API_VERSION = "ray.io/v1"
@@ -101,22 +101,19 @@ def _serve_service(spec: ServiceSpec) -> dict[str, Any]:
         return {}
     metadata: dict[str, Any] = {"name": f"{spec.name}-serve-svc"}
     if expose.type == "LoadBalancer":
-        scheme = "internal" if expose.internal else "internet-facing"
-        metadata["annotations"] = {
-            "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
-            "service.beta.kubernetes.io/aws-load-balancer-scheme": scheme,
-            "service.beta.kubernetes.io/aws-load-balancer-type": "external",
-        }
+        metadata["annotations"] = load_balancer.network(expose.internal)
     port = {"name": "serve", "port": expose.port, "targetPort": expose.port}
     return {"metadata": metadata, "spec": {"type": expose.type, "ports": [port]}}
 
 
 def _job(spec: ServiceSpec) -> dict[str, Any]:
-    job = spec.config.job
+    derived = batch.entrypoint(spec)
+    job = spec.config.job or (Job() if derived else None)
     body: dict[str, Any] = {"rayClusterSpec": cluster(spec)}
     if job is not None:
+        entrypoint = job.entrypoint or derived
         body.update(
-            entrypoint=job.entrypoint,
+            **({"entrypoint": entrypoint} if entrypoint else {}),
             submissionMode=job.submission_mode,
             shutdownAfterJobFinishes=job.shutdown_after_finish,
             backoffLimit=job.backoff_limit,

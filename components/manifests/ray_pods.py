@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from components.config import PodShape, SecretKey
+from components.config import PodShape, SecretKey, Volume
 from components.derive.spec import GroupSpec, ServiceSpec
+from components.manifests.pod_labels import labelled
 from components.manifests.serve_config import GROUP_STOCK, group_resource
 from components.node_pools import POOL_LABEL, node_selector
 from policies.catalog import gpus
@@ -19,6 +20,10 @@ EFA = "vpc.amazonaws.com/efa"
 # Only where neither the pool nor the person says what a node has.
 DEFAULT_CPU = 4.0
 DEFAULT_MEMORY_GIB = 16.0
+# Names and ports that KubeRay gives a head without ports of its own (controllers/ray/utils/constant.go); one that is declared
+# replaces them all.
+SERVE_PORT = 8000
+HEAD_PORTS = {"client": 10001, "dashboard": 8265, "gcs-server": 6379, "metrics": 8080}
 
 
 def head_group(spec: ServiceSpec) -> dict[str, Any]:
@@ -161,6 +166,9 @@ def _template(
         "resources": {"limits": dict(sorted(quantities.items())), "requests": dict(sorted(requests.items()))},
         "securityContext": {"allowPrivilegeEscalation": False},
     }
+    ports = _ports(spec, role)
+    if ports:
+        container["ports"] = ports
     pod: dict[str, Any] = {
         "containers": [container],
         "enableServiceLinks": False,
@@ -168,6 +176,10 @@ def _template(
     if shape.shm_gib is not None:
         container["volumeMounts"] = [{"name": "dshm", "mountPath": "/dev/shm"}]
         pod["volumes"] = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shape.shm_gib:g}Gi"}}]
+    for name, volume in sorted(config.volumes.items()):
+        mount = {"name": name, "mountPath": volume.mount_path, **({"readOnly": True} if volume.read_only else {})}
+        container.setdefault("volumeMounts", []).append(mount)
+        pod.setdefault("volumes", []).append({"name": name, **_volume_source(volume)})
     # A pool that is not declared is selected all the same: the rule about selectors names it, and the closest that exists.
     derived = node_selector(pool) if pool else ({POOL_LABEL: pool_name} if pool_name else {})
     selector = shape.node_selector if shape.node_selector is not None else derived
@@ -188,7 +200,29 @@ def _template(
         merged.setdefault("karpenter.sh/do-not-disrupt", "true")
     if merged:
         metadata["annotations"] = dict(sorted(merged.items()))
-    return {"metadata": metadata, "spec": pod} if metadata else {"spec": pod}
+    return labelled({"metadata": metadata, "spec": pod}, spec)
+
+
+def _volume_source(volume: Volume) -> dict[str, Any]:
+    if volume.claim is not None:
+        return {"persistentVolumeClaim": {"claimName": volume.claim, **({"readOnly": True} if volume.read_only else {})}}
+    if volume.config_map is not None:
+        return {"configMap": {"name": volume.config_map}}
+    if volume.secret is not None:
+        return {"secret": {"secretName": volume.secret}}
+    if volume.host_path is not None:
+        return {"hostPath": {"path": volume.host_path}}
+    return dict(volume.source)
+
+
+def _ports(spec: ServiceSpec, role: str) -> list[dict[str, Any]]:
+    """Named ports, where the endpoint has another one than Serve's: KubeRay takes its Service's port from the head and the port that
+    its readiness probe asks from the workers."""
+    serve = spec.config.expose.port
+    if serve == SERVE_PORT or spec.config.kind != "ray_service":
+        return []
+    named = {**(HEAD_PORTS if role == "head" else {}), "serve": serve}
+    return [{"name": name, "containerPort": named[name]} for name in sorted(named)]
 
 
 def environment(spec: ServiceSpec, values: dict[str, str]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from policies.facts import ray as ray_facts
 from policies.facts import vllm as vllm_facts
 from policies.finding import Finding
 from policies.fit import engine as fit_engine
-from serve_apps import APPS
+from serve_apps import APPS, App
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +143,31 @@ def _autoscaler(env: Environment, installed: Mapping[str, Release]) -> str | Non
 
 
 def _app_args(specs: tuple[ServiceSpec, ...], stack: Stack) -> Iterator[Finding]:
-    """What the serve app's own types refuse. Judged as written into the manifest, patches included."""
+    """What the app's own types refuse. Judged as written into the manifest, patches included."""
     for spec, workload in zip(specs, stack.workloads, strict=True):
         app = APPS[spec.config.app]
+        if spec.config.kind == "ray_job" and app.kind == "job":
+            count = len(spec.config.models)
+            if count != 1 and workload.job_args is not None and "llm_config" not in workload.job_args:
+                message = f"app '{spec.config.app}' runs exactly one model, and {count} are given"
+                yield Finding(spec.where, "error", "serve-app-args", message, "give it one entry in models")
+            elif workload.job_args is not None:
+                yield from _refused(spec, app, workload.job_args)
         for served in workload.apps:
-            if spec.config.kind != "ray_service" or served.import_path != app.import_path:
-                continue
-            try:
-                app.args().model_validate(served.args)
-            except ValidationError as error:
-                for detail in error.errors(include_url=False):
-                    path = ".".join(map(str, detail["loc"])) or "arguments"
-                    message = f"app '{spec.config.app}' does not take its {path}: {detail['msg'].removeprefix('Value error, ')}"
-                    yield Finding(
-                        spec.where, "error", "serve-app-args", message, "see serve_apps/ for what the app takes"
-                    )
+            if spec.config.kind == "ray_service" and served.import_path == app.import_path:
+                yield from _refused(spec, app, served.args)
+
+
+def _refused(spec: ServiceSpec, app: App, args: Mapping[str, Any]) -> Iterator[Finding]:
+    try:
+        app.args().model_validate(args)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            path = ".".join(map(str, detail["loc"])) or "arguments"
+            message = (
+                f"app '{spec.config.app}' does not take its {path}: {detail['msg'].removeprefix('Value error, ')}"
+            )
+            yield Finding(spec.where, "error", "serve-app-args", message, "see serve_apps/ for what the app takes")
 
 
 def _versions(env: Environment, installed: Mapping[str, Release]) -> Versions:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import yaml
 
 from policies.catalog.engine_values import SWITCHES
 
-from . import pods
+from . import job, pods
 from .quantities import items, mapping, real, switch, whole
 from .records import Engine, PodGroup, ServeApp, Values, Workload
 
@@ -63,6 +64,11 @@ def read(
     auth = mapping(cluster.get("authOptions"))
     upgrade = mapping(spec.get("upgradeStrategy"))
     known = versions or {}
+    job_args = job.arguments(spec.get("entrypoint")) if kind == "RayJob" else None
+    catalog_ids = _catalog_ids(annotations)
+    found = engines(apps, place, catalog_ids, engine_groups or {}) + _of_job(
+        job_args, place, catalog_ids, engine_groups or {}
+    )
     return Workload(
         kind=kind,
         name=name,
@@ -76,8 +82,9 @@ def read(
         cuda_version=known.get("cuda"),
         head=head,
         groups=groups,
-        engines=tuple(engines(apps, place, _catalog_ids(annotations), engine_groups or {})),
+        engines=tuple(found),
         apps=apps,
+        job_args=job_args,
         serve_config=serve,
         autoscaling=cluster.get("enableInTreeAutoscaling") is True,
         autoscaler_version=options.get("version"),
@@ -169,6 +176,18 @@ def engines(
             if isinstance(app.args.get(key), dict):
                 found.append(engine(mapping(app.args[key]), role, place, catalog_ids, groups))
     return found
+
+
+def _of_job(
+    args: dict[str, Any] | None, place: str, catalog_ids: Mapping[str, str], groups: Mapping[str, str]
+) -> list[Engine]:
+    """The engine of a batch job; its copies are what `concurrency` says, since no Serve scales them."""
+    config = job.engine_config(args) if args else {}
+    if args is None or not config:
+        return []
+    fewest, most = job.concurrency(args)
+    found = engine(config, "serve", place, catalog_ids, groups)
+    return [replace(found, min_replicas=fewest, max_replicas=most)]
 
 
 _SINGLE: tuple[tuple[str, Role], ...] = (

@@ -274,6 +274,7 @@ class Workload:
     engines: tuple[Engine, ...] = ()
     apps: tuple[ServeApp, ...] = ()
     serve_config: Values = field(default_factory=dict)
+    job_args: Values | None = None  # arguments of a job app in a RayJob's command
     autoscaling: bool = False
     autoscaler_version: str | None = None
     autoscaler_options: Values = field(default_factory=dict)

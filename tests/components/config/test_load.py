@@ -44,7 +44,7 @@ def test_negative_replicas_say_what_was_given() -> None:
 def test_an_unknown_app_names_the_apps_there_are() -> None:
     (problem,) = problems({"services": {"chat": {"app": "openai_chatt"}}})
     assert problem == (
-        "service 'chat': app: \"openai_chatt\" was given; no such app in serve_apps/; did you mean 'openai_chat'? allowed: openai_chat"
+        "service 'chat': app: \"openai_chatt\" was given; no such app in serve_apps/; did you mean 'openai_chat'? allowed: batch, openai_chat"
     )
 
 

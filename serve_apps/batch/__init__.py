@@ -1,0 +1,1 @@
+"""Batch inference over files: Ray Data LLM around vLLM engines, run as a job."""
