@@ -118,6 +118,8 @@ def _sentence(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
     if kind == "missing":
         return f"{place(path[:-1])}: '{path[-1]}' is missing; give it"
     message = detail["msg"].removeprefix("Value error, ")
+    if kind == "value_error" and isinstance(given, Mapping):
+        return f"{where}: {message}"  # what is wrong lies between its fields, and the message names them
     message = message[0].lower() + message[1:]
     return f"{where}: {_show(given)} was given; {message}"
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from .base import Json, Labels, Name, NonNegative, Positive, PositiveFloat, Strict, Taint
+from .base import Json, Name, NonNegative, Positive, PositiveFloat, Strict
+from .node_labels import NodeLabels, NodeTaints, each_once
 
 Sharing = Literal["none", "mig", "time_slicing", "mps", "kai", "volcano_vgpu"]
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(each_once)]
 
 
 class GpuSharing(Strict):
@@ -32,9 +36,9 @@ class GpuSharing(Strict):
 class _Pool(Strict):
     sharing: GpuSharing = GpuSharing()
     """How one GPU is shared between pods."""
-    labels: Labels = {}
+    labels: NodeLabels = {}
     """Further node labels; llm-serving/pool is always set."""
-    taints: tuple[Taint, ...] | None = None
+    taints: NodeTaints | None = None
     """Node taints; GPU pools get nvidia.com/gpu=present:NoSchedule when this is not given."""
     min: NonNegative = 0
     """Fewest nodes."""
@@ -55,7 +59,7 @@ class ExistingPool(_Pool):
     """CPU cores that pods can have on one node."""
     memory_gib: PositiveFloat
     """Memory (GiB) that pods can have on one node."""
-    node_selector: Labels | None = None
+    node_selector: NodeLabels | None = None
     """Labels that select the nodes; llm-serving/pool: <name> when not given."""
     spot: bool = False
     """Nodes can be taken away at any time."""
@@ -83,7 +87,7 @@ class AwsPool(_Pool):
 
     kind: Literal["managed", "karpenter"] = "managed"
     """managed: EKS managed node group; karpenter: NodePool and EC2NodeClass."""
-    instance_types: tuple[str, ...] = Field(min_length=1)
+    instance_types: Names = Field(min_length=1)
     """EC2 types. More than one only with spot, Karpenter or when all have the same GPUs."""
     capacity: Literal["on_demand", "spot"] = "on_demand"
     """Purchase option; a reservation is given by `reservation`."""
@@ -99,22 +103,54 @@ class AwsPool(_Pool):
     """NVIDIA driver of the AMI; derived from the AMI."""
     desired: NonNegative | None = None
     """Nodes at creation; later changes belong to the autoscaler. Derived: `min`."""
-    zones: tuple[str, ...] | None = None
+    zones: Names | None = Field(default=None, min_length=1)
     """Availability zones; derived: all of the cluster's, for EFA its first. A reservation's zone must be given."""
     efa: bool = False
     """Give every network card of the type an EFA interface, and let the nodes talk to each other over them."""
     placement_group: str | None = None
     """Existing cluster placement group, such as the one an ODCR was made in; derived: one is made for EFA without reservation."""
-    root_disk_gib: Positive | None = None
+    root_disk_gib: int | None = Field(default=None, ge=1, le=65536)
     """Root volume; derived from images and weights of the services on the pool."""
-    max_unavailable: Positive = 1
+    max_unavailable: int = Field(default=1, ge=1, le=100)
     """Nodes of the group that may be replaced at once in an update."""
     node_repair: bool = True
     """EKS replaces nodes whose health fails."""
     limits: Json = {}
     """Karpenter NodePool limits; derived: max x GPUs, CPU and memory of the largest type."""
-    hop_limit: Positive = 1
+    hop_limit: int = Field(default=1, ge=1, le=64)
     """IMDSv2 hop limit. Pods use Pod Identity and do not need 2."""
+
+    @model_validator(mode="after")
+    def _fields_of_the_other_kind(self) -> AwsPool:
+        if self.kind == "managed" and self.limits:
+            raise ValueError("limits are Karpenter's; leave them out: a managed node group stops at max")
+        if self.kind == "managed" and len(self.instance_types) > 20:
+            raise ValueError(f"EKS takes 20 instance types and {len(self.instance_types)} are given; give fewer")
+        if self.kind == "karpenter" and self.desired:
+            raise ValueError(
+                "desired belongs to managed node groups; leave it out: Karpenter starts nodes for pods that wait"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_a_custom_image_says(self) -> AwsPool:
+        if self.ami_id is not None and self.ami_release is not None:
+            raise ValueError("ami_id is one image and ami_release chooses among EKS' own; leave one out")
+        if self.driver_version is not None and self.ami_id is None and self.ami_release is None:
+            raise ValueError(
+                "driver_version is a statement about an image that ami_id or ami_release names; "
+                "leave it out: the driver of EKS' newest image is known"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_placement_group_lies_in_one_zone(self) -> AwsPool:
+        if self.placement_group is not None and len(self.zones or ()) != 1:
+            raise ValueError(
+                f"placement_group '{self.placement_group}' lies in one zone, and zones names {len(self.zones or ())}; "
+                "set zones to the zone of the group: nodes in another one are refused"
+            )
+        return self
 
 
 def _pool_kind(value: Any) -> str:

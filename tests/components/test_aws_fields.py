@@ -63,7 +63,7 @@ POOL: dict[str, dict[str, Any]] = {
     "desired": {"desired": 1},
     "zones": {"zones": ["us-east-1a"]},
     "efa": {"efa": True},
-    "placement_group": {"placement_group": "theirs"},
+    "placement_group": {"placement_group": "theirs", "zones": ["us-east-1a"]},
     "root_disk_gib": {"root_disk_gib": 333},
     "max_unavailable": {"max_unavailable": 2},
     "node_repair": {"node_repair": False},

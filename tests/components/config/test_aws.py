@@ -33,7 +33,17 @@ SUBNETS = ["subnet-0a", "subnet-0b"]
         ({"admin_role_arns": ["admin"]}, "should match pattern"),
         ({"log_types": ["kubelet"]}, "'audit'"),
         ({"support": "forever"}, "'standard' or 'extended'"),
-        ({"region": "Frankfurt"}, "should match pattern"),
+        ({"region": "Frankfurt"}, "e.g. us-east-1"),
+        ({"region": "us-est-1"}, "an area, a direction and a number"),
+        ({"network": {"zones": ["us-west-2a", "us-west-2b"]}}, "and region is us-east-1; zones of it are us-east-1a"),
+        ({"network": {"zones": ["us-east-1a", "us-east-1b", "us-east-1a"]}}, "us-east-1a is named twice"),
+        ({"kubernetes_version": "1.35.2"}, "takes a Kubernetes minor"),
+        ({"kubernetes_version": "v1.35"}, "takes a Kubernetes minor"),
+        ({"public_endpoint_cidrs": ["10.0.0.0/8"]}, "10.0.0.0/8 is a private range"),
+        ({"log_retention_days": 31}, "30, 60, 90"),
+        ({"addon_versions": {"core-dns": "v1.12.4-eksbuild.1"}}, "did you mean 'coredns'?"),
+        ({"addon_versions": {"coredns": "1.12"}}, "like v1.12.4-eksbuild.1"),
+        ({"tags": {"aws:team": "a"}}, "the prefix aws: belongs to AWS"),
     ],
 )
 def test_a_cluster_that_aws_would_not_take_is_refused_with_what_it_takes(cluster: dict[str, Any], says: str) -> None:
@@ -52,7 +62,67 @@ def test_a_cluster_that_aws_would_not_take_is_refused_with_what_it_takes(cluster
             "network": {"vpc_id": "vpc-0a", "private_subnet_ids": ["subnet-0a"], "zones": ["us-east-1a"]},
         },
         {"public_endpoint_cidrs": ["203.0.113.0/24"], "log_types": [], "region": "us-gov-west-1"},
+        {"region": "ap-southeast-7", "public_endpoint_cidrs": ["0.0.0.0/0", "2001:db8::/32"]},
+        {
+            "network": {
+                "vpc_id": "vpc-0a",
+                "private_subnet_ids": [*SUBNETS, "subnet-0c"],
+                "zones": ["us-east-1a", "us-east-1b", "us-east-1a"],
+            }
+        },
+        {"addon_versions": {"coredns": "v1.12.4-eksbuild.1"}, "log_retention_days": 365, "kubernetes_version": "1.36"},
     ],
 )
 def test_a_cluster_that_aws_takes_is_taken(cluster: dict[str, Any]) -> None:
     parse({"cluster": {"kind": "aws", "region": "us-east-1", **cluster}})
+
+
+def pool_problem(**pool: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse({"node_pools": {"gpu": {"instance_types": ["g6.2xlarge"], **pool}}})
+    (sentence,) = caught.value.problems
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("pool", "says"),
+    [
+        ({"instance_types": ["g6.2xlarge", "g6.2xlarge"]}, "g6.2xlarge is named twice"),
+        ({"instance_types": [f"m7i.{n}xlarge" for n in range(21)]}, "EKS takes 20 instance types and 21 are given"),
+        ({"zones": []}, "zones: [] was given"),
+        ({"limits": {"nvidia.com/gpu": 4}}, "limits are Karpenter's"),
+        ({"kind": "karpenter", "desired": 1}, "desired belongs to managed node groups"),
+        ({"ami_id": "ami-0a", "ami_release": "1.35.2-20261101"}, "leave one out"),
+        ({"driver_version": "595"}, "driver_version is a statement about an image"),
+        ({"placement_group": "theirs"}, "placement_group 'theirs' lies in one zone, and zones names 0"),
+        ({"placement_group": "theirs", "zones": ["us-east-1a", "us-east-1b"]}, "and zones names 2"),
+        ({"max_unavailable": 101}, "less than or equal to 100"),
+        ({"hop_limit": 65}, "less than or equal to 64"),
+        ({"labels": {"team name": "a"}}, "label key 'team name' is none that Kubernetes takes"),
+        ({"labels": {"Team.io/a": "a"}}, "label key 'Team.io/a'"),
+        ({"labels": {"team": "a b"}}, "label team has value 'a b'"),
+        ({"taints": [{"key": "a/b/c"}]}, "taint key 'a/b/c'"),
+        ({"taints": [{"key": "a", "value": "-"}]}, "taint a has value '-'"),
+        ({"taints": [{"key": "a", "value": "x"}, {"key": "a", "value": "y"}]}, "is given twice"),
+    ],
+)
+def test_a_pool_that_contradicts_itself_is_refused_by_name(pool: dict[str, Any], says: str) -> None:
+    sentence = pool_problem(**pool)
+    assert sentence.startswith("node pool 'gpu': ")
+    assert says in sentence
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {"kind": "karpenter", "limits": {"nvidia.com/gpu": 4}, "instance_types": [f"m7i.{n}xlarge" for n in range(40)]},
+        {"ami_id": "ami-0a", "driver_version": "595.71"},
+        {"ami_release": "1.33.1-20250701", "driver_version": "570"},
+        {"placement_group": "theirs", "zones": ["us-east-1a"]},
+        {"labels": {"node-role.example.com/gpu": "", "Team_1.a": "A-b_c.d"}},
+        {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]},
+        {"root_disk_gib": 20000, "hop_limit": 2, "max_unavailable": 100},
+    ],
+)
+def test_an_unusual_pool_is_read(pool: dict[str, Any]) -> None:
+    parse({"node_pools": {"gpu": {"instance_types": ["g6.2xlarge"], **pool}}})
