@@ -33,6 +33,7 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "gateway-helm": (),
     "gpu-operator": ("kube-prometheus-stack",),
     "karpenter": ("kube-prometheus-stack",),
+    "keda": ("kube-prometheus-stack",),
     "kube-prometheus-stack": (),
     # It watches PodGroups from its start, and ends when their CRD is not there.
     "kuberay-operator": ("kube-prometheus-stack", "kai-scheduler", "volcano", "queues", "gateway-helm"),

@@ -14,6 +14,7 @@ import pulumi_kubernetes as k8s
 from components.config import deep_merge
 from components.derive.spec import ServiceSpec
 from components.derive.startup import ready_timeout
+from components.manifests.surroundings import AFTER_WORKLOAD
 from components.outputs import Endpoint, EndpointModel, endpoint
 from components.require import require
 from policies.finding import Finding
@@ -46,9 +47,11 @@ class LlmService(pulumi.ComponentResource):
             )
             child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         first, *rest = manifests
-        others = [self._object(name, spec, manifest, child) for manifest in rest]
+        others = [self._object(name, spec, m, child) for m in rest if m["kind"] not in AFTER_WORKLOAD]
         after = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=others))
         workload = self._object(name, spec, first, after)
+        last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[workload]))
+        others += [self._object(name, spec, m, last) for m in rest if m["kind"] in AFTER_WORKLOAD]
         self.spec = spec
         self.endpoint = endpoint(
             spec.name,
@@ -77,13 +80,20 @@ class LlmService(pulumi.ComponentResource):
             deep_merge(manifest["metadata"], {"annotations": annotations}) if annotations else manifest["metadata"]
         )
         return k8s.apiextensions.CustomResource(
-            f"{name}-{manifest['kind'].lower()}",
+            _resource_name(name, manifest),
             api_version=manifest["apiVersion"],
             kind=manifest["kind"],
             metadata=metadata,
             **({"spec": manifest["spec"]} if "spec" in manifest else {}),
             opts=opts,
         )
+
+
+def _resource_name(service: str, manifest: dict[str, Any]) -> str:
+    """Kind, and what the object's own name adds to the service's; a service has one Service and one ServiceAccount."""
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    own = "" if kind in ("Service", "ServiceAccount") else name.removeprefix(service).strip("-")
+    return f"{service}-{kind.lower()}" + (f"-{own}" if own else "")
 
 
 def _length(engine_args: dict[str, Any]) -> int | None:

@@ -103,6 +103,14 @@ MONITORING = Chart(
     namespace="monitoring",
     source="https://github.com/prometheus-community/helm-charts/tree/kube-prometheus-stack-88.5.3/charts/kube-prometheus-stack",
 )
+# Its CRDs are templates of the chart, so Helm upgrades them; uninstalling it deletes every ScaledObject.
+KEDA = Chart(
+    name="keda",
+    version="2.20.2",
+    repository="https://kedacore.github.io/charts",
+    namespace="keda",
+    source="https://github.com/kedacore/charts/tree/v2.20.2/keda",
+)
 LOAD_BALANCER_CONTROLLER = Chart(
     name="aws-load-balancer-controller",
     version="3.5.0",
@@ -145,6 +153,7 @@ CHARTS: tuple[Chart, ...] = (
     KAI,
     KARPENTER,
     KARPENTER_CRDS,
+    KEDA,
     KUBERAY,
     LOAD_BALANCER_CONTROLLER,
     MONITORING,

@@ -98,8 +98,12 @@ class Monitoring(Component):
     """Days metrics are kept."""
 
 
+class Keda(Component):
+    """KEDA, which scales plain vLLM on metrics of Prometheus. Derived: installed when a service scales by it."""
+
+
 class Gateway(Component):
-    """Gateway API and Envoy Gateway, for incremental upgrades. Installed only when asked for."""
+    """Gateway API and Envoy Gateway, for incremental upgrades and routes. Installed only when asked for."""
 
     class_name: str | None = None
     """GatewayClass that is there, or that is made when this is installed; none: no Gateway API."""
@@ -134,6 +138,8 @@ class Software(Strict):
     """AWS Load Balancer Controller."""
     monitoring: Monitoring = Monitoring()
     """Prometheus and dashboards."""
+    keda: Keda = Keda()
+    """Autoscaler of plain vLLM."""
     gateway: Gateway = Gateway()
     """Gateway API."""
 

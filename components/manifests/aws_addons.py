@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from components.config import AwsCluster, Environment
+from components.config import AwsCluster, Environment, Expose
 from components.manifests import monitoring
 from components.manifests.gpu_operator import tolerations
 from components.manifests.iam_controllers import LOAD_BALANCER_CONTROLLER
+from components.manifests.ingress import ALB
 from policies.facts import NodePool
 
 
 def load_balancer_controller_needed(env: Environment, pools: Sequence[NodePool]) -> bool:
     """Whether a service on AWS has a load balancer: without the controller the in-tree code makes a Classic one."""
-    exposed = {service.expose.type for service in env.services.values()}
-    return isinstance(env.cluster, AwsCluster) and "LoadBalancer" in exposed
+    return isinstance(env.cluster, AwsCluster) and any(_load_balancer(each.expose) for each in env.services.values())
+
+
+def _load_balancer(expose: Expose) -> bool:
+    by_gateway = expose.gateway is not None and expose.gateway.load_balancer != "none"
+    by_ingress = expose.ingress is not None and expose.ingress.class_name in (None, ALB)
+    return expose.type == "LoadBalancer" or by_gateway or by_ingress
 
 
 def load_balancer_controller_values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:

@@ -49,11 +49,14 @@ def values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
     }
 
 
+CLUSTER = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_cluster"], "targetLabel": "ray_io_cluster"}
+"""Relabelling: the Ray cluster as a label of every series."""
+
+
 def pod_monitors(env: Environment) -> list[dict[str, Any]]:
     """Ray heads and workers (Ray, Serve and vLLM metrics on port 8080, named metrics by KubeRay), and plain vLLM services."""
-    cluster = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_cluster"], "targetLabel": "ray_io_cluster"}
     ray = {"key": "ray.io/node-type", "operator": "In", "values": ["head", "worker"]}
-    monitors = [_pod_monitor("ray", ray, {"port": "metrics", "relabelings": [cluster]})]
+    monitors = [_pod_monitor("ray", ray, {"port": "metrics", "relabelings": [CLUSTER]})]
     plain = sorted(name for name, service in env.services.items() if service.kind == "vllm")
     if plain:
         named = {"key": "app.kubernetes.io/name", "operator": "In", "values": plain}

@@ -8,6 +8,7 @@ from typing import Any
 from components.config import Job, deep_merge
 from components.derive.spec import ServiceSpec
 from components.manifests import batch, ray_pods, serve_config
+from components.manifests.load_balancer import network
 from policies.catalog.ray_releases import TOKEN_AUTH_SINCE, has
 
 API_VERSION = "ray.io/v1"
@@ -101,7 +102,7 @@ def _serve_service(spec: ServiceSpec) -> dict[str, Any]:
         return {}
     metadata: dict[str, Any] = {"name": f"{spec.name}-serve-svc"}
     if expose.type == "LoadBalancer":
-        metadata["annotations"] = load_balancer.network(expose.internal)
+        metadata["annotations"] = network(expose.internal)
     port = {"name": "serve", "port": expose.port, "targetPort": expose.port}
     return {"metadata": metadata, "spec": {"type": expose.type, "ports": [port]}}
 

@@ -13,7 +13,17 @@ from typing import Any
 from components import versions
 from components.config import Environment, deep_merge
 from components.config.software import Component
-from components.manifests import autoscaler, aws_addons, gateway, gpu_operator, kai, kuberay, monitoring, volcano
+from components.manifests import (
+    autoscaler,
+    aws_addons,
+    gateway,
+    gpu_operator,
+    kai,
+    kuberay,
+    monitoring,
+    vllm_scaling,
+    volcano,
+)
 from components.versions import Chart
 from policies.facts import NodePool, Queue, Release
 
@@ -46,6 +56,7 @@ class Part:
 PARTS: tuple[Part, ...] = (
     Part(field="monitoring", chart=versions.MONITORING, needed=monitoring.needed, values=monitoring.values),
     Part(field="gateway", chart=versions.GATEWAY, needed=gateway.needed, values=gateway.values),
+    Part(field="keda", chart=versions.KEDA, needed=vllm_scaling.keda_needed, values=vllm_scaling.keda_values),
     Part(field="gpu_operator", chart=versions.GPU_OPERATOR, needed=gpu_operator.needed, values=gpu_operator.values),
     Part(field="efa_plugin", chart=versions.EFA_PLUGIN, needed=aws_addons.efa_needed, values=aws_addons.efa_values),
     Part(

@@ -9,6 +9,9 @@ from components.config import deep_merge
 from components.derive.spec import EngineSpec, ServiceSpec
 from components.derive.startup import ready_timeout
 from components.manifests import ray_pods
+from components.manifests.load_balancer import network
+from components.manifests.pod_labels import SERVICE_LABEL
+from components.manifests.vllm_scaling import scales
 from policies.catalog.engine_flags import BARE_FLAGS, COMMA_FLAGS, LIST_FLAGS
 from policies.catalog.engine_values import SWITCHES
 
@@ -30,25 +33,33 @@ def manifests(spec: ServiceSpec) -> list[dict[str, Any]]:
         "kind": "Deployment",
         "metadata": {**metadata, "annotations": dict(sorted(annotations.items()))},
         "spec": {
-            "replicas": engine.min_replicas if engine else 0,
+            # a number stated beside an autoscaler would be set back by each update
+            **({} if scales(spec) else {"replicas": engine.min_replicas if engine else 0}),
             "selector": {"matchLabels": {"app.kubernetes.io/name": spec.name}},
             "template": _template(spec, engine, labels),
         },
     }
-    service = {
+    return [deep_merge(deployment, spec.config.patch), _service(spec, engine, metadata)]
+
+
+def _service(spec: ServiceSpec, engine: EngineSpec | None, metadata: dict[str, Any]) -> dict[str, Any]:
+    expose = spec.config.expose
+    annotations = network(expose.internal) if expose.type == "LoadBalancer" else {}
+    if engine is None or engine.min_replicas == 0:
+        # Pulumi waits until a Service has a pod, and at zero it has none
+        annotations["pulumi.com/skipAwait"] = "true"
+    # the name KubeRay gives: clients need not know the kind
+    named = {**metadata, "name": f"{spec.name}-serve-svc", **({"annotations": annotations} if annotations else {})}
+    return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            **metadata,
-            "name": f"{spec.name}-serve-svc",
-        },  # the name KubeRay gives: clients need not know the kind
+        "metadata": named,
         "spec": {
-            "type": spec.config.expose.type,
+            "type": expose.type,
             "selector": {"app.kubernetes.io/name": spec.name},
-            "ports": [{"name": "serve", "port": spec.config.expose.port, "targetPort": PORT}],
+            "ports": [{"name": "serve", "port": expose.port, "targetPort": PORT}],
         },
     }
-    return [deep_merge(deployment, spec.config.patch), service]
 
 
 def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, str]) -> dict[str, Any]:
@@ -63,6 +74,7 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
         [
             *container["env"],
             *({"name": k, "value": v} for k, v in engine.env.items() if k != "VLLM_RAY_PER_WORKER_GPUS"),
+            *_api_key(spec),
         ],
         key=lambda entry: str(entry["name"]),
     )
@@ -78,9 +90,34 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
         template["spec"].setdefault("volumes", []).append(
             {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
         )
+    if engine.max_replicas > 1:
+        template["spec"]["topologySpreadConstraints"] = _spread(spec)
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**labels, **metadata.get("labels", {})}
     return template
+
+
+def _api_key(spec: ServiceSpec) -> list[dict[str, Any]]:
+    """By reference, and by the environment: an argument would stand in the process list."""
+    key = spec.config.api_keys.engine
+    if key is None:
+        return []
+    return [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": key.secret, "key": key.key}}}]
+
+
+def _spread(spec: ServiceSpec) -> list[dict[str, Any]]:
+    """Replicas over zones, then over nodes, as far as there is room: a full pool is no reason to wait."""
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {SERVICE_LABEL: spec.name}},
+            # pods of one version: the old ones of an update are on their way out
+            "matchLabelKeys": ["pod-template-hash"],
+        }
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]
 
 
 def arguments(engine: EngineSpec) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,11 +13,12 @@ from components.config import Environment
 from components.derive import service as derive
 from components.derive import startup
 from components.derive.spec import EngineSpec, ServiceSpec
-from components.manifests import ray, releases, vllm
+from components.manifests import ray, releases, surroundings, vllm
 from components.plan import counting, memory
 from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
 from policies import rules
-from policies.facts import Budget, NodePool, Release, Stack, Versions, Workload
+from policies.facts import Budget, NodePool, Object, Release, Stack, Versions, Workload, scalers
+from policies.facts import objects as object_facts
 from policies.facts import ray as ray_facts
 from policies.facts import vllm as vllm_facts
 from policies.finding import Finding
@@ -64,7 +65,8 @@ def assemble(env: Environment, environment: str = "") -> Planned:
 
 def manifests_of(spec: ServiceSpec) -> list[dict[str, Any]]:
     """Kubernetes objects of a service; the workload first."""
-    return vllm.manifests(spec) if spec.config.kind == "vllm" else [ray.manifest(spec)]
+    workload = vllm.manifests(spec) if spec.config.kind == "vllm" else [ray.manifest(spec)]
+    return [*workload, *surroundings.objects(spec)]
 
 
 def _service_accounts(specs: tuple[ServiceSpec, ...], manifests: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -87,11 +89,13 @@ def _stack(
 ) -> Stack:
     installed = releases.releases(env, pools)
     software = _software(installed)
+    made = tuple(thing for spec in specs for thing in _objects(spec, manifests[spec.name]))
     return Stack(
-        workloads=tuple(_workload(spec, manifests[spec.name]) for spec in specs),
+        workloads=tuple(scalers.apply([_workload(spec, manifests[spec.name]) for spec in specs], made)),
         pools=pools,
         queues=releases.queues_facts(env, pools),
         releases=installed,
+        objects=made,
         versions=_versions(env, software),
         budget=Budget(usd_per_hour=env.budget.usd_per_hour, gpus=env.budget.gpus, vcpus=env.budget.vcpus),
         uses=tuple(use for spec in specs for use in counting.uses(spec, asked[spec.name])),
@@ -104,6 +108,13 @@ def _stack(
         complete=True,
         models=env.models,
     )
+
+
+def _objects(spec: ServiceSpec, made: list[dict[str, Any]]) -> Iterator[Object]:
+    """What a service has beside its workload, as the pack would see it; places begin with the service."""
+    for manifest in made[1:]:
+        thing = object_facts.read(manifest)
+        yield replace(thing, where=f"{spec.where}: {thing.kind} {thing.name}")
 
 
 def _workload(spec: ServiceSpec, objects: list[dict[str, Any]]) -> Workload:

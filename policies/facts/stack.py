@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from . import aws, helm, karpenter, node_groups, objects, queues, sharing
+from . import aws, helm, karpenter, node_groups, objects, queues, scalers, sharing
 from .quantities import items, mapping
 from .records import AwsResource, NodePool, Object, Queue, Release, Stack, Values, Versions, Workload
 from .wire import Guess, Resource
@@ -40,6 +40,12 @@ _JUDGED_KINDS = frozenset(
         "DaemonSet",
         "Job",
         "Pod",
+        "Gateway",
+        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "ScaledObject",
+        "SecurityPolicy",
     }
 )
 """Kinds of plain objects whose spec the rules read."""
@@ -189,7 +195,7 @@ class _Reader:
         kai = seen.get("kai-scheduler")
         stack = replace(
             known,
-            workloads=(*known.workloads, *self.workloads),
+            workloads=(*known.workloads, *scalers.apply(self.workloads, self.objects)),
             pools=pools,
             queues=(*known.queues, *self.queues),
             releases=releases,
