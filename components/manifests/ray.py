@@ -88,7 +88,8 @@ def _service(spec: ServiceSpec) -> dict[str, Any]:
         "serveConfigV2": serve_config.dump(serve_config.serve_config(spec)),
         "rayClusterConfig": cluster(spec),
         "upgradeStrategy": strategy,
-        "excludeHeadPodFromServeSvc": True,  # the head carries no replica; requests through it are a hop more
+        # The head carries no replica, so that requests through it are a hop more; where all workers may go, it alone holds the first.
+        "excludeHeadPodFromServeSvc": not spec.groups or any(group.min for group in spec.groups),
     }
     service = _serve_service(spec)
     if service:

@@ -134,6 +134,19 @@ def to_zero(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def nobody_home(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        if workload.kind != "RayService" or workload.spec.get("excludeHeadPodFromServeSvc") is not True:
+            continue
+        if workload.autoscaling and workload.groups and not any(group.min for group in workload.groups):
+            yield error(
+                workload.where,
+                "all worker groups may go to zero and excludeHeadPodFromServeSvc leaves the head out: then no pod is behind the Service, and "
+                "the first request is refused instead of held",
+                "set excludeHeadPodFromServeSvc: false, or keep a worker (worker.min: 1)",
+            )
+
+
 def _round(seconds: float) -> int:
     return int(-(-seconds * 2 // 60) * 60)
 
@@ -165,5 +178,18 @@ RULES: tuple[Rule, ...] = (
         ),
         check=to_zero,
         sources=("ray#59076", "ray PR#63065", "ray#33416"),
+    ),
+    Rule(
+        id="serve-zero-without-head",
+        title="A service whose workers may all go keeps its head behind the Service",
+        why=(
+            "When every model is at zero Ray's ingress is as well, Ray's autoscaler takes the last worker pod away, and the Serve proxy of the head is the "
+            "only one left: it holds a request until a replica is there. excludeHeadPodFromServeSvc takes it out of the Service's endpoints."
+        ),
+        check=nobody_home,
+        sources=(
+            "kuberay 1.6.1: controllers/ray/rayservice_controller.go",
+            "ray 2.60.0: llm/_internal/serve/core/ingress/ingress.py",
+        ),
     ),
 )
