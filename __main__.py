@@ -35,7 +35,7 @@ def main() -> None:
         )
         for spec in planned.specs
     ]
-    outputs.export(stack, {s.spec.name: s.endpoint for s in services}, [s.ready for s in services])
+    outputs.export(stack, {s.spec.name: s.endpoint for s in services if s.endpoint}, [s.ready for s in services])
 
 
 main()

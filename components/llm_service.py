@@ -21,10 +21,10 @@ from policies.finding import Finding
 
 
 class LlmService(pulumi.ComponentResource):
-    """One service. Outputs: `endpoint` (known at preview), `ready` (resolves when the workload is Ready)."""
+    """One service. Outputs: `endpoint` (known at preview; None for a job and a shared cluster), `ready` (resolves when it is Ready)."""
 
     spec: ServiceSpec
-    endpoint: Endpoint
+    endpoint: Endpoint | None
     ready: pulumi.Output[str]
 
     def __init__(
@@ -53,18 +53,10 @@ class LlmService(pulumi.ComponentResource):
         last = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[workload]))
         others += [self._object(name, spec, m, last) for m in rest if m["kind"] in AFTER_WORKLOAD]
         self.spec = spec
-        self.endpoint = endpoint(
-            spec.name,
-            spec.config.namespace,
-            spec.config.expose.port,
-            tuple(
-                EndpointModel(name=e.name, model=e.catalog_id, max_model_len=_length(e.engine_args))
-                for e in spec.engines
-                if e.role != "prefill"
-            ),
-        )
+        self.endpoint = _endpoint(spec)
         self.ready = pulumi.Output.all(workload.id, *[other.id for other in others]).apply(lambda ids: str(ids[0]))
-        self.register_outputs({"endpoint": self.endpoint.model_dump(mode="json"), "ready": self.ready})
+        shown = self.endpoint.model_dump(mode="json") if self.endpoint else None
+        self.register_outputs({"endpoint": shown, "ready": self.ready})
 
     def _object(
         self, name: str, spec: ServiceSpec, manifest: dict[str, Any], opts: pulumi.ResourceOptions
@@ -79,6 +71,11 @@ class LlmService(pulumi.ComponentResource):
         metadata = (
             deep_merge(manifest["metadata"], {"annotations": annotations}) if annotations else manifest["metadata"]
         )
+        if manifest["kind"] == "RayJob":
+            # KubeRay reads a job's spec once: a changed one takes the place of the old, and runs.
+            opts = pulumi.ResourceOptions.merge(
+                opts, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+            )
         return k8s.apiextensions.CustomResource(
             _resource_name(name, manifest),
             api_version=manifest["apiVersion"],
@@ -87,6 +84,21 @@ class LlmService(pulumi.ComponentResource):
             **({"spec": manifest["spec"]} if "spec" in manifest else {}),
             opts=opts,
         )
+
+
+def _endpoint(spec: ServiceSpec) -> Endpoint | None:
+    if spec.config.kind not in ("ray_service", "vllm"):
+        return None
+    return endpoint(
+        spec.name,
+        spec.config.namespace,
+        spec.config.expose.port,
+        tuple(
+            EndpointModel(name=e.name, model=e.catalog_id, max_model_len=_length(e.engine_args))
+            for e in spec.engines
+            if e.role != "prefill"
+        ),
+    )
 
 
 def _resource_name(service: str, manifest: dict[str, Any]) -> str:
