@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from local import cache, debs
@@ -36,12 +37,16 @@ EPOCH = 1_700_000_000
 """Time of every file made here, in seconds: the same bytes whenever it is made."""
 
 
-_HOOKS = (
-    f'chroot "$1" useradd --uid {UID} --user-group --create-home --shell /bin/bash {USER}',
+CLEANING = (
     # The machine that builds leaves no trace, and a container gets its own of these.
     'cd "$1" && rm -rf etc/hostname etc/resolv.conf etc/machine-id var/log/* var/cache/ldconfig var/cache/debconf '
     "etc/passwd- etc/group- etc/shadow- etc/gshadow- etc/subuid- etc/subgid- root/.bash_history",
     'cd "$1" && rm -rf usr/share/doc usr/share/man usr/share/locale usr/share/info && touch etc/resolv.conf etc/hostname etc/hosts',
+)
+"""Last hooks of every root file system."""
+_HOOKS = (
+    f'chroot "$1" useradd --uid {UID} --user-group --create-home --shell /bin/bash {USER}',
+    *CLEANING,
     f'cd "$1" && mkdir -p {" ".join(MOUNT_POINTS)}',
 )
 
@@ -58,10 +63,13 @@ def ensure() -> Path:
 
 
 def _build(folder: Path) -> None:
+    debian(folder, PACKAGES, _HOOKS, "the engine image")
+
+
+def debian(folder: Path, packages: Sequence[str], hooks: Sequence[str], what: str) -> None:
+    """Make a small Debian with these packages in `folder`/root, finished by the hooks. Needs root. Raises LocalError."""
     if os.geteuid() != 0:
-        raise LocalError(
-            "the root file system of the engine image is not made yet, and making it needs root", fix="sudo make up"
-        )
+        raise LocalError(f"the root file system of {what} is not made yet, and making it needs root", fix="sudo make up")
     needed = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap"}
     missing = [package for program, package in needed.items() if not shutil.which(program)]
     if not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():
@@ -72,15 +80,15 @@ def _build(folder: Path) -> None:
         "mmdebstrap",
         "--variant=minbase",
         "--quiet",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(packages)}",
         "--aptopt=Acquire::Retries 3",
-        *(f"--customize-hook={hook}" for hook in _HOOKS),
+        *(f"--customize-hook={hook}" for hook in hooks),
         SUITE,
         str(folder / "root"),
     ]
     if mirror := os.environ.get("DEBIAN_MIRROR"):
         command.append(mirror)
-    with step(f"making the root file system of the engine image (Debian {SUITE})"):
+    with step(f"making the root file system of {what} (Debian {SUITE})"):
         environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(folder)}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
