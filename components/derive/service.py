@@ -139,7 +139,7 @@ def _shape(config: Service, model: Model, pool_name: str | None, pool: NodePool 
         return (pool_name, "cpu", 0, 1, False, None, None)
     strategy = pool.sharing.strategy if pool else "none"
     share = model.gpu.share
-    mig = model.gpu.mig or (pool.sharing.mig_profile if pool and strategy == "mig" else None)
+    mig = (model.gpu.mig or pool.sharing.mig_profile) if pool and strategy == "mig" else None
     fraction = share if share is not None and share < 1 and strategy in ("kai", "volcano_vgpu") else None
     by_ray = share is not None and share < 1 and strategy == "none"
     if by_ray:

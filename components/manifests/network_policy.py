@@ -53,7 +53,7 @@ def _head(spec: ServiceSpec) -> dict[str, Any]:
     dashboard = int(spec.config.head.ray_start_params.get("dashboard-port", DASHBOARD))
     rules = [{"from": [_operator(spec.environment)], "ports": _ports((dashboard, AGENT, _serving_port(spec)))}]
     job = spec.config.job
-    if job is not None and job.submission_mode == "K8sJobMode":
+    if spec.config.kind == "ray_job" and job is not None and job.submission_mode == "K8sJobMode":
         submitter = {"podSelector": {"matchLabels": {"batch.kubernetes.io/job-name": spec.name}}}
         rules.append({"from": [submitter], "ports": _ports((dashboard,))})
     rules += _from(spec.config.network.operators, (dashboard, CLIENT))

@@ -25,7 +25,9 @@ LONGEST_WINDOW_SECONDS = 3600
 def scales(spec: ServiceSpec) -> bool:
     """Whether the number of pods of a plain vLLM changes with its load; then nothing else may state it."""
     return (
-        spec.config.kind == "vllm" and spec.autoscaling and any(e.min_replicas != e.max_replicas for e in spec.engines)
+        spec.config.kind == "vllm"
+        and spec.autoscaling
+        and any(e.min_replicas != e.max_replicas for e in spec.engines[:1])
     )
 
 

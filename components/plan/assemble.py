@@ -13,6 +13,7 @@ from components.config import Environment
 from components.derive import service as derive
 from components.derive import startup
 from components.derive.spec import EngineSpec, ServiceSpec
+from components.derive.unread import unread
 from components.manifests import ray, releases, surroundings, vllm
 from components.plan import counting, memory
 from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
@@ -107,6 +108,7 @@ def _stack(
         zones=node_pools.cluster_zones(env),
         complete=True,
         models=env.models,
+        unread=tuple(each for spec in specs for each in unread(spec)),
     )
 
 

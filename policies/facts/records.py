@@ -358,6 +358,17 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """Settings of the config that nothing reads: by the kind of the service, or for want of another setting."""
+
+    where: str
+    fields: tuple[str, ...]
+    kind: str | None = None
+    needs: str = ""
+    certain: bool = False  # what was asked for would be missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """Everything there is to judge. At the pack's door parts are missing: a rule that needs one says nothing without it."""
 
@@ -378,3 +389,4 @@ class Stack:
     zones: tuple[str, ...] = ()  # zones with private subnets, where declared
     complete: bool = False  # True at the plan's door: what is not here does not exist
     models: Mapping[str, Any] = field(default_factory=dict)  # further model rows, by id
+    unread: tuple[Unread, ...] = ()  # of our own config; nothing at the pack's door

@@ -68,6 +68,7 @@ from . import (
     software,
     startup_time,
     topology,
+    unread,
     upgrade,
     versions,
 )
@@ -121,6 +122,7 @@ RULES: tuple[Rule, ...] = (
     *shared_memory.RULES,
     *probes.RULES,
     *names.RULES,
+    *unread.RULES,
     *kuberay_cluster.RULES,
     *kuberay_options.RULES,
     *kuberay_objects.RULES,
