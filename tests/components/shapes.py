@@ -146,9 +146,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         {
             "batch": {
                 "kind": "ray_job",
+                "app": "batch",
+                "app_args": {
+                    "input": "s3://documents/in.jsonl",
+                    "output": "s3://documents/out",
+                    "prompt": "Summarise: {text}",
+                },
                 "pool": "l4",
-                "job": {"entrypoint": "python -m serve_apps.batch"},
-                "worker": {"min": 1, "max": 2},
+                "models": {"qwen": {**QWEN, "replicas": {"min": 1, "max": 2}}},
             }
         },
     ),
