@@ -11,7 +11,7 @@ UP_FLAGS := --kubeconfig "$(KUBECONFIG)"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up chat status down preflight test fast engine e2e software bench plan lint lock
+.PHONY: help up chat status down preflight test fast engine e2e modes software bench plan lint lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,10 +41,13 @@ fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest
 
 engine: .venv/.stamp ## the tests that the real Ray and vLLM judge, in the engine environment
-	@$(PY) -m pytest -m engine tests/local tests/policies $(wildcard tests/engine/test_shapes.py)
+	@$(PY) -m pytest -m engine tests/local tests/policies tests/serve_apps $(wildcard tests/engine/test_shapes.py)
 
 e2e: .venv/.stamp ## the tests on the one-node cluster
-	@$(PY) -m pytest -m e2e --ignore=tests/e2e/software
+	@$(PY) -m pytest -m e2e --ignore=tests/e2e/software --ignore=tests/e2e/modes
+
+modes: .venv/.stamp ## modes of serving on the one-node cluster: batch, plain vLLM, adapters, embeddings, scaling, upgrade, lost head, prefixes
+	@$(PY) -m pytest -m e2e tests/e2e/modes
 
 software: .venv/.stamp ## cluster software on a second one-node cluster: Helm hooks, Volcano's PodGroups, placement on simulated GPU nodes
 	@$(PY) -m pytest -m e2e tests/e2e/software
