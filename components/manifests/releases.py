@@ -95,6 +95,14 @@ def releases(env: Environment, pools: Sequence[NodePool]) -> tuple[Release, ...]
     return tuple(release for _, release in installed(env, pools))
 
 
+def present(env: Environment) -> tuple[str, ...]:
+    """Charts whose software is said to be on the cluster already: `install: false`, or the name of a GatewayClass."""
+    found = {part.chart.name for part in PARTS if part.config(env).install is False}
+    if env.software.gateway.class_name is not None:
+        found.add(versions.GATEWAY.name)
+    return tuple(sorted(found))
+
+
 def queues(env: Environment, pools: Sequence[NodePool]) -> list[dict[str, Any]]:
     """Queue objects of the batch scheduler, parents before children."""
     match env.software.batch_scheduler:

@@ -107,6 +107,8 @@ def _stack(
         cluster=env.cluster.kind,
         zones=node_pools.cluster_zones(env),
         complete=True,
+        fresh=env.cluster.kind == "aws" and env.cluster.create,
+        present=releases.present(env),
         models=env.models,
         unread=tuple(each for spec in specs for each in unread(spec)),
     )

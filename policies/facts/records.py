@@ -388,5 +388,7 @@ class Stack:
     cluster: str | None = None  # aws | existing
     zones: tuple[str, ...] = ()  # zones with private subnets, where declared
     complete: bool = False  # True at the plan's door: what is not here does not exist
+    fresh: bool = False  # the cluster is made here: nothing is on it that the stack does not install
+    present: tuple[str, ...] = ()  # charts whose software is said to be there already
     models: Mapping[str, Any] = field(default_factory=dict)  # further model rows, by id
     unread: tuple[Unread, ...] = ()  # of our own config; nothing at the pack's door

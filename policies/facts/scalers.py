@@ -67,6 +67,7 @@ def _scaled(workload: Workload, scaler: Scaler | None) -> Workload:
         return workload
     return replace(
         workload,
+        autoscaling=True,
         groups=tuple(replace(g, min=scaler.min, replicas=scaler.min, max=scaler.max) for g in workload.groups),
         engines=tuple(replace(e, min_replicas=scaler.min, max_replicas=scaler.max) for e in workload.engines),
     )

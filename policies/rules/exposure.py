@@ -13,6 +13,7 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._values import before
+from .published import GUARDED, keyed
 
 HEAD_PORTS = {8265: "dashboard and jobs", 10001: "Ray client", 6379: "GCS", 52365: "dashboard agent"}
 _HEAD_PORT_NAMES = {
@@ -115,19 +116,19 @@ def endpoint(stack: Stack) -> Iterator[Problem]:
         service = mapping(workload.serve_service)
         if service:
             yield from _public(workload.where, service, "its endpoint")
-    names = {(w.namespace, w.name) for w in stack.workloads}
+    names = {(w.namespace, w.name): w for w in stack.workloads}
     for item in stack.objects:
         spec = mapping(mapping(item.manifest).get("spec"))
         selector = mapping(spec.get("selector"))
         if item.kind != "Service" or selector.get("ray.io/node-type") == "head":
             continue
         ports = {whole(mapping(port).get(key)) for port in items(spec.get("ports")) for key in ("port", "targetPort")}
-        ours = any((item.namespace, str(value)) in names for value in selector.values())
+        ours = [names[key] for value in selector.values() if (key := (item.namespace, str(value))) in names]
         if "ray.io/serve" in selector or (ours and 8000 in ports):
-            yield from _public(item.where, mapping(item.manifest), "it")
+            yield from _public(item.where, mapping(item.manifest), "it", bool(ours) and keyed(ours[0]))
 
 
-def _public(where: str, service: Mapping[str, Any], what: str) -> Iterator[Problem]:
+def _public(where: str, service: Mapping[str, Any], what: str, key: bool = False) -> Iterator[Problem]:
     spec, annotations = mapping(service.get("spec")), mapping(mapping(service.get("metadata")).get("annotations"))
     kind = str(spec.get("type") or "ClusterIP")
     if kind == "LoadBalancer":
@@ -142,15 +143,20 @@ def _public(where: str, service: Mapping[str, Any], what: str) -> Iterator[Probl
         )
         ranges = [str(r) for r in items(spec.get("loadBalancerSourceRanges"))]
         if not internal and (not ranges or "0.0.0.0/0" in ranges):
+            open_to = (
+                f"vLLM asks for its key only under {', '.join(GUARDED)}: /invocations runs the same inference"
+                if key
+                else "the engine behind it asks nobody for a key: anyone uses the GPUs"
+            )
             yield warning(
                 where,
-                f"{what} is a load balancer on the internet and vLLM behind Ray Serve asks nobody for a key: anyone uses the GPUs",
+                f"{what} is a load balancer on the internet and {open_to}",
                 "set expose.internal: true, limit loadBalancerSourceRanges, or put a gateway with authentication in front",
             )
     elif kind == "NodePort":
         yield warning(
             where,
-            f"{what} is open on every node's address without authentication",
+            f"{what} is open on every node's address" + (", on paths without its key, too" if key else " without authentication"),
             "use ClusterIP, or an internal load balancer",
         )
 

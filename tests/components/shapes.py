@@ -254,5 +254,46 @@ SHAPES: dict[str, dict[str, Any]] = {
             }
         },
     ),
+    "plain_vllm_scaled_behind_an_ingress": _env(
+        L4,
+        {
+            "plain": {
+                "kind": "vllm",
+                "pool": "l4",
+                "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 6}}},
+                "api_keys": {"engine": {"secret": "keys", "key": "chat"}},
+                "expose": {
+                    "ingress": {
+                        "host": "chat.example.com",
+                        "class_name": "alb",
+                        "certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/1",
+                        "internal": False,
+                    }
+                },
+            }
+        },
+        software={"monitoring": {"install": True}},
+    ),
+    "published_by_a_gateway_with_keys": _env(
+        L4,
+        {
+            "chat": {
+                "pool": "l4",
+                "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}}},
+                "api_keys": {"teams": ["team-keys"]},
+                "expose": {
+                    "gateway": {"host": "chat.example.com", "tls_secret": "chat-tls", "load_balancer": "internet"}
+                },
+                "metrics": {"pod_monitor": True, "labels": {"release": "prometheus"}},
+                "network": {
+                    "clients": [{"namespace": "apps"}, {"cidr": "10.0.0.0/16"}],
+                    "operators": [{"namespace": "platform", "pods": {"app": "notebook"}}],
+                    "egress": [{"cidr": "0.0.0.0/0"}],
+                },
+                "secrets": {"team-keys": {"store": "aws", "keys": {"search": {"name": "prod/keys", "property": "search"}}}},
+            }
+        },
+        software={"gateway": {"install": True, "class_name": "envoy"}, "monitoring": {"install": False}},
+    ),
     "shared_cluster": _env(L4, {"shared": {"kind": "ray_cluster", "pool": "l4", "worker": {"min": 1, "max": 2}}}),
 }

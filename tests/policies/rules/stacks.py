@@ -463,6 +463,11 @@ MODULES = (
     rules.pod_security,
     rules.secrets,
     rules.aws_exposure,
+    rules.disruption,
+    rules.kinds,
+    rules.network_policies,
+    rules.pod_scaling,
+    rules.published,
 )
 PLATFORM = tuple(rule for module in MODULES for rule in module.RULES)
 

@@ -1,0 +1,207 @@
+"""Endpoints that an Ingress or a Gateway publishes: encrypted, and nobody's without a key.
+
+Not for the head's ports, or load balancers of Services (exposure.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.facts import Object, Stack, Workload
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, warning
+
+GUARDED = ("/v1", "/v2", "/inference", "/cohere")
+"""Paths on which vLLM asks for its key (entrypoints/serve/middleware/authenticate.py, 0.29.0)."""
+_ALB = "alb.ingress.kubernetes.io/"
+# Annotations by which a load balancer or an ingress controller asks who comes.
+_ASKS = (
+    "alb.ingress.kubernetes.io/auth-type",
+    "alb.ingress.kubernetes.io/jwt-validation",
+    "alb.ingress.kubernetes.io/mutual-authentication",
+    "nginx.ingress.kubernetes.io/auth-type",
+    "nginx.ingress.kubernetes.io/auth-url",
+    "nginx.ingress.kubernetes.io/auth-tls-secret",
+)
+_SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
+
+
+def _doors(stack: Stack) -> Iterator[tuple[Object, Workload | None, tuple[str, ...]]]:
+    """(Ingress or HTTPRoute, workload that it publishes, its paths), of those that lead to an endpoint."""
+    serving = {(w.namespace, f"{w.name}-serve-svc"): w for w in stack.workloads}
+    for item in stack.objects:
+        if item.kind not in ("Ingress", "HTTPRoute"):
+            continue
+        leads = [(name, path) for name, path in _backends(item) if name.endswith("-serve-svc")]
+        if leads:
+            yield item, serving.get((item.namespace, leads[0][0])), tuple(sorted({path for _, path in leads}))
+
+
+def _backends(item: Object) -> Iterator[tuple[str, str]]:
+    """(Service, path) of every rule."""
+    spec = mapping(item.manifest.get("spec"))
+    default = mapping(mapping(spec.get("defaultBackend")).get("service")).get("name")
+    if default:
+        yield str(default), "/"
+    for rule in map(mapping, items(spec.get("rules"))):
+        for path in map(mapping, items(mapping(rule.get("http")).get("paths"))):
+            name = mapping(mapping(path.get("backend")).get("service")).get("name", "")
+            yield str(name), str(path.get("path") or "/")
+        matches = list(map(mapping, items(rule.get("matches")))) or [{}]
+        for backend in map(mapping, items(rule.get("backendRefs"))):
+            for match in matches:
+                yield str(backend.get("name", "")), str(mapping(match.get("path")).get("value") or "/")
+
+
+def _annotations(item: Object) -> Mapping[str, Any]:
+    return mapping(mapping(item.manifest.get("metadata")).get("annotations"))
+
+
+def _gateways(stack: Stack, route: Object) -> list[Object]:
+    """Gateways of a route, as far as they are seen."""
+    wanted = {
+        (str(ref.get("namespace") or route.namespace), str(ref.get("name", "")))
+        for ref in map(mapping, items(mapping(route.manifest.get("spec")).get("parentRefs")))
+    }
+    return [o for o in stack.objects if o.kind == "Gateway" and (o.namespace, o.name) in wanted]
+
+
+def _is_alb(item: Object) -> bool:
+    spec = mapping(item.manifest.get("spec"))
+    name = spec.get("ingressClassName") or _annotations(item).get("kubernetes.io/ingress.class")
+    return name == "alb"
+
+
+def _encrypted(stack: Stack, item: Object) -> bool:
+    """Whether connections end in TLS. What is not seen is taken to be."""
+    if item.kind == "HTTPRoute":
+        listeners = [
+            mapping(listener)
+            for gateway in _gateways(stack, item)
+            for listener in items(mapping(gateway.manifest.get("spec")).get("listeners"))
+        ]
+        return not listeners or any(listener.get("protocol") in ("HTTPS", "TLS") for listener in listeners)
+    notes = _annotations(item)
+    if _is_alb(item):
+        return f"{_ALB}certificate-arn" in notes or "HTTPS" in str(notes.get(f"{_ALB}listen-ports", ""))
+    return bool(items(mapping(item.manifest.get("spec")).get("tls")))
+
+
+def _public(stack: Stack, item: Object) -> bool:
+    """Whether the internet certainly reaches it: by the scheme of a load balancer that is seen, without limits to addresses."""
+    if item.kind == "Ingress":
+        notes = _annotations(item)
+        ranges = str(notes.get(f"{_ALB}inbound-cidrs", "")).replace(" ", "").split(",")
+        limited = ranges != [""] and not {"0.0.0.0/0", "::/0"} & set(ranges)
+        return _is_alb(item) and notes.get(f"{_ALB}scheme") == "internet-facing" and not limited
+    names = {
+        (gateway.namespace, str(mapping(_infrastructure(gateway).get("parametersRef")).get("name", "")))
+        for gateway in _gateways(stack, item)
+    }
+    proxies = [o for o in stack.objects if o.kind == "EnvoyProxy" and (o.namespace, o.name) in names]
+    return any("internet-facing" in json.dumps(_service(proxy)) for proxy in proxies)
+
+
+def _infrastructure(gateway: Object) -> Mapping[str, Any]:
+    return mapping(mapping(gateway.manifest.get("spec")).get("infrastructure"))
+
+
+def _service(proxy: Object) -> Mapping[str, Any]:
+    provider = mapping(mapping(proxy.manifest.get("spec")).get("provider"))
+    service = mapping(mapping(provider.get("kubernetes")).get("envoyService"))
+    return {"scheme": mapping(service.get("annotations")).get(_SCHEME)}
+
+
+def _asks(stack: Stack, item: Object, workload: Workload | None) -> bool:
+    """Whether anything between client and engine asks who comes."""
+    if keyed(workload) or any(key.startswith(_ASKS) for key in map(str, _annotations(item))):
+        return True
+    targets = {(item.kind, item.name), *(("Gateway", gateway.name) for gateway in _gateways(stack, item))}
+    for policy in stack.objects:
+        if policy.kind != "SecurityPolicy" or policy.namespace != item.namespace:
+            continue
+        spec = mapping(policy.manifest.get("spec"))
+        refs = [*map(mapping, items(spec.get("targetRefs"))), mapping(spec.get("targetRef"))]
+        asks = {"apiKeyAuth", "jwt", "oidc", "basicAuth", "extAuth", "authorization"} & set(map(str, spec))
+        if asks and any((str(ref.get("kind")), str(ref.get("name"))) in targets for ref in refs):
+            return True
+    return False
+
+
+def keyed(workload: Workload | None) -> bool:
+    """Whether vLLM itself asks for a key: plain vLLM with VLLM_API_KEY or --api-key. Ray Serve's ingress asks nobody."""
+    if workload is None or workload.kind.startswith("Ray") or not workload.groups:
+        return False
+    group = workload.groups[0]
+    main = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    words = [str(word) for word in (*items(main.get("command")), *items(main.get("args")))]
+    return "VLLM_API_KEY" in group.env or any("--api-key" in word for word in words)
+
+
+def tls(stack: Stack) -> Iterator[Problem]:
+    for item, _, _ in _doors(stack):
+        if not _encrypted(stack, item):
+            yield warning(
+                item.where,
+                "it publishes an endpoint without TLS: prompts, answers and API keys cross the network as text",
+                "give a certificate: tls_secret or certificate_arn of expose.ingress, tls_secret of expose.gateway",
+            )
+
+
+def public(stack: Stack) -> Iterator[Problem]:
+    for item, workload, _ in _doors(stack):
+        if _public(stack, item) and not _asks(stack, item, workload):
+            yield warning(
+                item.where,
+                "it puts an endpoint on the internet and nothing asks for a key: anyone uses the GPUs",
+                "keep it internal (expose.ingress.internal, expose.gateway.load_balancer: internal), limit source_ranges, or ask for keys: "
+                "api_keys.teams with expose.gateway, api_keys.engine of kind vllm, an authentication of the load balancer",
+            )
+
+
+def guarded(stack: Stack) -> Iterator[Problem]:
+    for item, workload, paths in _doors(stack):
+        bare = [path for path in paths if not path.startswith(GUARDED)]
+        if bare and keyed(workload) and not _asks(stack, item, None):
+            yield warning(
+                item.where,
+                f"it publishes path {', '.join(bare)}, and vLLM asks for its key only under {', '.join(GUARDED)}: /invocations, /tokenize, "
+                "/pooling, /metrics and the docs are open to everyone",
+                "publish /v1 only (paths)",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="security-endpoint-tls",
+        title="A published endpoint has TLS",
+        why="OpenAI clients send the key as a bearer token with every request; without TLS whoever sees the traffic has the key, the prompts and the answers.",
+        check=tls,
+        sources=("https://kubernetes.io/docs/concepts/services-networking/ingress/#tls",),
+    ),
+    Rule(
+        id="security-endpoint-open",
+        title="A published endpoint asks who comes",
+        why=(
+            "Ray Serve LLM checks no key, and vLLM only when it is given one. An internet-facing load balancer without any authentication is found by scanners within hours and "
+            "serves whoever asks."
+        ),
+        check=public,
+        sources=(
+            "https://docs.ray.io/en/latest/ray-security/index.html",
+            "https://docs.vllm.ai/en/stable/usage/security/",
+        ),
+    ),
+    Rule(
+        id="security-endpoint-paths",
+        title="vLLM's key guards what is published",
+        why="vLLM's middleware compares the key only on paths that begin with /v1, /v2, /inference or /cohere; /invocations runs the same inference without one.",
+        check=guarded,
+        sources=(
+            "vllm: entrypoints/serve/middleware/authenticate.py",
+            "https://docs.vllm.ai/en/stable/usage/security/",
+        ),
+    ),
+)
