@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from components.config import AwsCluster, AwsPool, Environment, ExistingPool, GpuSharing
 from components.config import Taint as ConfigTaint
-from components.config.pools import Pool
+from components.config.pools import POOL_LABEL, Pool
 from components.node_disks import DiskNeeds, disk_needs, root_disk_gib
-from components.node_resources import GPU_RESOURCE
-from policies.catalog import amis, gpus, instances
+from components.node_resources import GPU_RESOURCE, extended_resources
+from policies.catalog import amis, gpus
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
+from policies.facts import nodes
 from policies.facts.records import NodePool, Sharing, Taint
 
 Row = TypeVar("Row")
-Number = TypeVar("Number", int, float)
 
-POOL_LABEL = "llm-serving/pool"
-"""Label that every node of a pool carries; its value is the pool's name."""
 GPU_TAINT = Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule")
 """Taint of GPU nodes: the key that GPU Operator and device plugin tolerate (NVIDIA/k8s-device-plugin#1934)."""
 DEVICE_PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -37,8 +36,8 @@ DEPLOY_MIG_MANAGER_LABEL = "nvidia.com/gpu.deploy.mig-manager"
 """Labels that keep the GPU Operator's own device plugin and MIG manager off a node when they are "false" (gpu-operator v26.7.0:
 controllers/state_manager.go adds the missing ones as "true" and leaves the others alone)."""
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
-"""Label by which cluster-autoscaler knows a GPU node whose device plugin is not up yet; without it, it adds another node
-(kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
+"""Label by which cluster-autoscaler knows a node that will have nvidia.com/gpu and whose device plugin is not up yet; without it,
+it adds another node (kubernetes/autoscaler, cloudprovider/aws: GPULabel)."""
 
 _PLUGIN_CONFIGURED = frozenset({"time_slicing", "mps", "mig"})
 
@@ -113,25 +112,23 @@ def _existing(name: str, pool: ExistingPool) -> NodePool:
 
 
 def _aws(name: str, pool: AwsPool, env: Environment, needs: DiskNeeds) -> NodePool:
-    rows = [row for row in (_row(instances.get, each) for each in pool.instance_types) if row is not None]
-    # Whatever node comes must do: the least of the types for room, the dearest for cost.
-    first = rows[0] if rows else None
-    gpu = _row(gpus.get, first.gpu) if first else None
-    architecture = first.architecture if first else _architecture(pool.instance_types[0])
-    ami_type = pool.ami or ("CUSTOM" if pool.ami_id else _default_ami(first, architecture))
+    rows = nodes.rows(pool.instance_types)
+    gpu, gpu_mib = nodes.smallest_gpu(rows)
+    architecture = rows[0].architecture if rows else _architecture(pool.instance_types[0])
+    ami_type = pool.ami or ("CUSTOM" if pool.ami_id else nodes.ami_name("al2023", rows) or _plain_ami(architecture))
     ami = _row(amis.get, ami_type)
-    has_gpu = first is not None and first.gpus > 0
-    nvme = _least(row.nvme_gb for row in rows)
-    return NodePool(
+    has_gpu = bool(rows) and rows[0].gpus > 0
+    nvme = nodes.nvme_gb(rows)
+    facts = nodes.hardware(rows, efa=pool.efa) | {
+        "gpu": gpu,
+        "gpu_mib": gpu_mib,
+        "architecture": architecture or (ami.architecture if ami and ami.architecture else "x86_64"),
+    }
+    found = NodePool(
         name=name,
         where=f"node pool '{name}'",
         kind=pool.kind,
         instance_types=pool.instance_types,
-        gpu=gpu.name if gpu else None,
-        gpus_per_node=min((row.gpus for row in rows), default=0),
-        gpu_mib=min(_gpu_mib(row) for row in rows if row.gpu == first.gpu) if first and gpu else None,
-        cpu_milli=min((row.allocatable_cpu_millis for row in rows), default=None),
-        memory_mib=min((row.allocatable_memory_mib for row in rows), default=None),
         min=pool.min,
         max=pool.max,
         desired=pool.desired if pool.desired is not None else pool.min,
@@ -142,19 +139,20 @@ def _aws(name: str, pool: AwsPool, env: Environment, needs: DiskNeeds) -> NodePo
         zones_declared=pool.zones is not None,
         ami_type=ami_type,
         ami_id=pool.ami_id,
-        driver_version=pool.driver_version or (str(ami.nvidia_driver) if ami and ami.nvidia_driver else None),
+        ami_release=pool.ami_release,
+        driver_version=pool.driver_version or nodes.driver(ami_type),
         efa=pool.efa,
-        efa_declared_interfaces=_least(row.efa_interfaces for row in rows) if pool.efa else None,
         taints=_taints(pool.taints, has_gpu=has_gpu),
         labels=_labels(name, pool, ami, gpu),
         sharing=_sharing(pool.sharing),
-        architecture=architecture or (ami.architecture if ami and ami.architecture else "x86_64"),
         root_disk_gib=pool.root_disk_gib or root_disk_gib(name, needs, gpu=has_gpu, local_disks=bool(nvme)),
         nvme_gb=nvme,
         hop_limit=pool.hop_limit,
         limits=_limits(pool, rows) if pool.kind == "karpenter" else {},
-        price_usd_hour=_most(row.usd_per_hour for row in rows),
+        **facts,
     )
+    tagged = pool.kind == "managed" and node_autoscaler(env) == "cluster_autoscaler"
+    return replace(found, announced=tuple(sorted(extended_resources(found)))) if tagged else found
 
 
 def _row(look_up: Callable[[str], Row], name: str | None) -> Row | None:
@@ -166,23 +164,6 @@ def _row(look_up: Callable[[str], Row], name: str | None) -> Row | None:
         return None
 
 
-def _least(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return min(known) if known else None
-
-
-def _most(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return max(known) if known else None
-
-
-def _gpu_mib(instance: Instance) -> int:
-    """MiB of one GPU as its driver reports it; of a g6f or gr6f the part of the L4 that the node has."""
-    gpu = gpus.get(instance.gpu or "")
-    whole = max(row.ec2_gpu_memory_mib for row in instances.gpu_instances(gpu.name))
-    return gpu.memory_mib * instance.ec2_gpu_memory_mib // whole
-
-
 def _architecture(instance_type: str) -> str | None:
     """Of a type that is in no catalog: EC2 marks Graviton by a g after the generation (m9g, c8gn). None for accelerated ones."""
     if re.match(r"(g|gr|p|inf|trn|dl|vt)\d", instance_type):
@@ -190,11 +171,9 @@ def _architecture(instance_type: str) -> str | None:
     return "arm64" if re.match(r"[a-z]+\d+g", instance_type) else "x86_64"
 
 
-def _default_ami(instance: Instance | None, architecture: str | None) -> str | None:
-    if architecture is None:
-        return None
-    kind = "NVIDIA" if instance is not None and instance.gpus else "STANDARD"
-    return f"AL2023_{'ARM_64' if architecture == 'arm64' else 'x86_64'}_{kind}"
+def _plain_ami(architecture: str | None) -> str | None:
+    """Image of a type that is in no catalog, by its architecture; None where not even that is known."""
+    return f"AL2023_{'ARM_64' if architecture == 'arm64' else 'x86_64'}_STANDARD" if architecture else None
 
 
 def _zones(pool: AwsPool, env: Environment) -> tuple[str, ...]:
@@ -211,10 +190,10 @@ def _taints(given: tuple[ConfigTaint, ...] | None, *, has_gpu: bool) -> tuple[Ta
     return tuple(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in given)
 
 
-def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None, gpu: gpus.Gpu | None) -> dict[str, str]:
+def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None, gpu: str | None) -> dict[str, str]:
     labels = {**pool.labels, POOL_LABEL: name}
-    if gpu and pool.kind == "managed":
-        labels.setdefault(ACCELERATOR_LABEL, f"nvidia-{gpu.name.lower()}")
+    if gpu and pool.kind == "managed" and _advertises_gpus(pool.sharing):
+        labels.setdefault(ACCELERATOR_LABEL, f"nvidia-{gpu.lower()}")
     own_plugin = bool(ami and ami.device_plugin)
     if gpu and (own_plugin or pool.sharing.strategy == "volcano_vgpu"):
         # Another device plugin serves these nodes; beside nodes that need the operator's, its own must stay away.
@@ -227,6 +206,18 @@ def _labels(name: str, pool: AwsPool, ami: amis.AmiType | None, gpu: gpus.Gpu | 
         if pool.sharing.strategy == "mig" and pool.sharing.mig_profile:
             labels.setdefault(MIG_CONFIG_LABEL, mig_config(pool.sharing.mig_profile))
     return dict(sorted(labels.items()))
+
+
+def _advertises_gpus(sharing: GpuSharing) -> bool:
+    """Whether nodes have nvidia.com/gpu. A labelled node that has none is unready to cluster-autoscaler for ever, and
+    many of them stop it (processors/customresources/gpu_processor.go; --max-total-unready-percentage)."""
+    match sharing.strategy:
+        case "mig":
+            return sharing.mig_strategy == "single"
+        case "time_slicing":
+            return not sharing.rename_by_default
+        case other:
+            return other != "volcano_vgpu"
 
 
 def _sharing(given: GpuSharing) -> Sharing:

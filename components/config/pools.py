@@ -12,6 +12,8 @@ from .node_labels import NodeLabels, NodeTaints, each_once
 Sharing = Literal["none", "mig", "time_slicing", "mps", "kai", "volcano_vgpu"]
 
 
+POOL_LABEL = "llm-serving/pool"
+"""Label that every node of a pool carries; its value is the pool's name."""
 Names = Annotated[tuple[str, ...], AfterValidator(each_once)]
 
 
@@ -130,6 +132,12 @@ class AwsPool(_Pool):
             raise ValueError(
                 "desired belongs to managed node groups; leave it out: Karpenter starts nodes for pods that wait"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _the_pools_own_label(self) -> AwsPool:
+        if POOL_LABEL in self.labels:
+            raise ValueError(f"label {POOL_LABEL} is set by the stack, to the pool's name; leave it out")
         return self
 
     @model_validator(mode="after")

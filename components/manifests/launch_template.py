@@ -14,6 +14,8 @@ from policies.facts.records import NodePool
 
 # On these the first network card has no EFA: 17 cards, 16 EFA interfaces (Karpenter's zz_generated.vpclimits.go).
 FAMILIES_WITHOUT_EFA_ON_CARD_0 = frozenset({"p6-b300"})
+# On these the cards of one GPU share its bandwidth: one interface for each GPU is all of it (EC2 user guide, P6e-GB200).
+EFA_CARDS = {"p6e-gb200": (1, 5, 9, 13)}
 # gp3 gives 125 MiB/s unless told: a 12 GiB image takes two minutes to write. Its 3000 IOPS carry up to 750 MiB/s.
 GPU_DISK_THROUGHPUT = 500
 
@@ -86,10 +88,8 @@ def network_interfaces(pool: NodePool) -> tuple[NetworkInterface, ...]:
         return ()
     family = pool.instance_types[0].split(".", 1)[0]
     first = 1 if family in FAMILIES_WITHOUT_EFA_ON_CARD_0 else 0
-    efa = tuple(
-        NetworkInterface(card=card, device=1 if card == 0 else 0, type="efa-only")
-        for card in range(first, first + pool.efa_declared_interfaces)
-    )
+    cards = EFA_CARDS.get(family, range(first, first + pool.efa_declared_interfaces))
+    efa = tuple(NetworkInterface(card=card, device=1 if card == 0 else 0, type="efa-only") for card in cards)
     return (NetworkInterface(card=0, device=0, type="interface"), *efa)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components import node_pools
-from components.config import Environment
+from components.config import AwsCluster, Environment
 from components.derive import service as derive
 from components.derive import startup
 from components.derive.spec import EngineSpec, ServiceSpec
@@ -18,7 +18,7 @@ from components.manifests import ray, releases, surroundings, vllm
 from components.plan import counting, memory
 from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
 from policies import rules
-from policies.facts import Budget, NodePool, Object, Release, Stack, Versions, Workload, scalers
+from policies.facts import AwsResource, Budget, NodePool, Object, Release, Stack, Versions, Workload, scalers
 from policies.facts import objects as object_facts
 from policies.facts import ray as ray_facts
 from policies.facts import vllm as vllm_facts
@@ -104,7 +104,9 @@ def _stack(
         gpu_sharing_enabled=_gpu_sharing(software.get("kai-scheduler")),
         autoscaler=_autoscaler(env, software),
         gateway_class=env.software.gateway.class_name,
+        aws=_control_plane(env),
         cluster=env.cluster.kind,
+        cluster_made=isinstance(env.cluster, AwsCluster) and env.cluster.create,
         zones=node_pools.cluster_zones(env),
         complete=True,
         fresh=env.cluster.kind == "aws" and env.cluster.create,
@@ -119,6 +121,17 @@ def _objects(spec: ServiceSpec, made: list[dict[str, Any]]) -> Iterator[Object]:
     for manifest in made[1:]:
         thing = object_facts.read(manifest)
         yield replace(thing, where=f"{spec.where}: {thing.kind} {thing.name}")
+
+
+def _control_plane(env: Environment) -> tuple[AwsResource, ...]:
+    """The EKS cluster that is to be made, as far as the rules on AWS resources read it."""
+    cluster = env.cluster
+    if not isinstance(cluster, AwsCluster) or not cluster.create:
+        return ()
+    cidrs = list(cluster.public_endpoint_cidrs)
+    vpc = {"endpointPublicAccess": bool(cidrs), "publicAccessCidrs": cidrs}
+    kind = "aws:eks/cluster:Cluster"
+    return (AwsResource(type=kind, name=cluster.name or "", where="cluster", props={"vpcConfig": vpc}),)
 
 
 def _workload(spec: ServiceSpec, objects: list[dict[str, Any]]) -> Workload:

@@ -5,7 +5,11 @@ from policies.catalog.instance_row import Instance, gpu_type
 # Karpenter's tables lack these. p3: counts from the AWS product page, price from Karpenter's price table, allocatable by
 # Karpenter's formula (it gives the tables' figures exactly for every type that is in them). p6e: AWS product page.
 _P3 = "AWS EC2 P3 product page; zz_generated.pricing_aws.go"
-_P6E = "AWS P6e-GB200 announcement (144 vCPU, 960 GiB, 4 GPUs of 740 GB together); allocatable by Karpenter's formula"
+# EFA of p6e: the user guide's own configuration, one EFA-only interface of 400 Gbit/s for each GPU.
+_P6E = (
+    "AWS P6e-GB200 announcement (144 vCPU, 960 GiB, 4 GPUs of 740 GB together); allocatable by Karpenter's formula; "
+    "EC2 user guide, EFA configuration for P6e-GB200"
+)
 
 # name, GPU, GPUs in the EC2 API, MiB a GPU in the EC2 API, vCPU, GiB, EFA, allocatable milli-CPU and MiB, NVMe GB, USD/h
 GPU_TYPES: tuple[Instance, ...] = (
@@ -84,7 +88,7 @@ GPU_TYPES: tuple[Instance, ...] = (
         189471,
         144,
         960,
-        None,
+        4,
         143570,
         906719,
         None,

@@ -17,7 +17,8 @@ class Instance:
         advertises. ec2_gpu_count: what the EC2 API reports, which is what Karpenter counts with; it is 0 for g6f and
         gr6f, whose node has one part of an L4. ec2_gpu_memory_mib: MiB per GPU in the EC2 API (it rounds up; use
         `usable_gpu_memory_mib` to place an engine).
-    vcpu, memory_gib: as sold. efa_interfaces: EFA devices a node can have (0: none; None: not traced).
+    vcpu, memory_gib: as sold. efa_interfaces: EFA devices a node can have (0: none; None: not traced; of p6e the four
+        that reach full bandwidth).
     allocatable_cpu_millis, allocatable_memory_mib: what Kubernetes can give to pods, by Karpenter's computation (VM
         overhead 7.5 %, kube-reserved, eviction threshold), before daemon sets.
     nvme_gb: local NVMe storage in GB, 0 for none, None where not traced.

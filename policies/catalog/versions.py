@@ -48,6 +48,10 @@ COMPATIBILITY: tuple[Support, ...] = (
     Support("volcano", "1.15", "1.23", "1.35", _VOLCANO),
 )
 
+# Kubernetes minors that EKS makes clusters of, extended support included; newer ones may have come since CHECKED_ON. 1.31 left
+# extended support on 2026-11-26 (docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html; endoflife.date/amazon-eks).
+EKS_FIRST, EKS_LAST = "1.32", "1.36"
+
 # Fields of the cluster spec (spec of a RayCluster, rayClusterConfig, rayClusterSpec) and of the kinds' own specs, by the
 # KubeRay minor that brought them: the CRDs of tags v1.2.2, v1.3.2, v1.4.2, v1.5.1, v1.6.1 and v1.7.0 compared. [] is a list.
 KUBERAY_CLUSTER_FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -14,6 +14,7 @@ from .wire import Resource
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 AUTO_SCALING_GROUP = "aws:autoscaling/group:Group"
+AUTO_SCALING_TAG = "aws:autoscaling/tag:Tag"
 CLUSTER = "aws:eks/cluster:Cluster"
 SUBNET = "aws:ec2/subnet:Subnet"
 JUDGED: Mapping[str, tuple[str, ...]] = {

@@ -77,6 +77,7 @@ def read(manifest: Values, classes: Mapping[str, Values]) -> NodePool:
         instance_types=named or (tuple(row.name for row in types) if same_gpu and types and types[0].gpu else ()),
         min=static or 0,
         max=static if static is not None else _most_nodes(limits, types),
+        fixed=static is not None,
         spot="spot" in capacity,
         reservation=reservation,
         zones=zones,
@@ -216,13 +217,14 @@ def _class(spec: Values, types: Sequence[Instance]) -> dict[str, Any]:
     """Fields that the EC2NodeClass states."""
     terms = [mapping(term) for term in items(spec.get("amiSelectorTerms"))]
     alias = next((str(t["alias"]) for t in terms if t.get("alias")), None)
-    system = (alias or "").partition("@")[0]
+    system, _, release = (alias or "").partition("@")
     ami_id = next((str(t["id"]) for t in terms if t.get("id")), None)
     custom = bool(terms) and alias is None
     ami_type = "CUSTOM" if custom else nodes.ami_name(system, types)
     return {
         "ami_type": ami_type,
         "ami_id": ami_id,
+        "ami_release": release if release not in ("", "latest") else None,
         "driver_version": None if custom else nodes.driver(ami_type),
         "root_disk_gib": _disk_gib(spec, system or str(spec.get("amiFamily", "")).lower()),
         # Only a RAID of the local disks holds images and pods; else they are there and nobody uses them.

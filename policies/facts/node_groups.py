@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from policies.catalog.instances import Instance
 
 from . import nodes, sharing
-from .aws import SUBNET, Found
+from .aws import AUTO_SCALING_TAG, SUBNET, Found
 from .quantities import items, mapping, whole
 from .records import NodePool, Taint, Values
 from .wire import Resource
@@ -25,6 +25,7 @@ _DEFAULT_TYPE, _DEFAULT_DISK_GIB = "t3.medium", 20
 _CLUSTER_TAG = re.compile(r"(kubernetes\.io/cluster/|k8s\.io/cluster-autoscaler/(enabled|node-template/))")
 _LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"
 _TAINT_TAG = "k8s.io/cluster-autoscaler/node-template/taint/"
+_RESOURCE_TAG = "k8s.io/cluster-autoscaler/node-template/resources/"
 
 
 def managed(resource: Resource, found: Found) -> NodePool:
@@ -61,7 +62,9 @@ def managed(resource: Resource, found: Found) -> NodePool:
         zones=_zones(resource, "subnetIds", found),
         ami_type=ami_type,
         ami_id=ami_id,
+        ami_release=str(props["releaseVersion"]) if props.get("releaseVersion") else None,
         driver_version=nodes.driver(ami_type),
+        announced=_announced(found),
         taints=tuple(_taint(mapping(taint)) for taint in items(props.get("taints"))),
         labels=dict(sorted(labels.items())),
         ignores_desired=_ignores_desired(resource),
@@ -104,9 +107,20 @@ def self_managed(resource: Resource, found: Found) -> NodePool | None:
             _taint_tag(k.removeprefix(_TAINT_TAG), v) for k, v in sorted(tags.items()) if k.startswith(_TAINT_TAG)
         ),
         labels={k.removeprefix(_LABEL_TAG): v for k, v in sorted(tags.items()) if k.startswith(_LABEL_TAG)},
+        announced=_resources(tags),
         ignores_desired="desiredCapacity" in resource.ignore_changes or "desiredCapacity" not in props,
         **_from_template(resource, template, True, rows),
     )
+
+
+def _announced(found: Found) -> tuple[str, ...]:
+    """Resources of which some tag of the stack tells cluster-autoscaler. EKS names the group that a tag is on, so whose it is cannot be seen."""
+    tags = [mapping(each.props.get("tag")) for each in found.of_type(AUTO_SCALING_TAG)]
+    return _resources({str(tag.get("key")): str(tag.get("value", "")) for tag in tags})
+
+
+def _resources(tags: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(key.removeprefix(_RESOURCE_TAG) for key in tags if key.startswith(_RESOURCE_TAG)))
 
 
 def _instance_types(resource: Resource, template: Resource | None, refers: bool) -> tuple[str, ...]:

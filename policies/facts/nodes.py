@@ -1,7 +1,7 @@
-"""What the catalogs say of a pool's instance types, for readers of pools that somebody else declared.
+"""What the catalogs say of a pool's instance types, whoever declared the pool.
 
 Whatever node comes must do: the least of the types for room, the dearest for cost, and a GPU only where all have the same.
-Not for: pools of our own config (components/node_pools.py), or judging types.
+Not for: judging types (policies/rules/pool_types.py), or what a config derives beside them (components/node_pools.py).
 """
 
 from __future__ import annotations
@@ -36,13 +36,22 @@ def hardware(types: Sequence[Instance], *, efa: bool = False) -> dict[str, Any]:
     return {
         "gpu": gpu,
         "gpus_per_node": min(row.gpus for row in types),
-        "gpu_mib": min(map(_gpu_mib, types)) if gpu else None,
+        "gpu_mib": smallest_gpu(types)[1] if gpu else None,
         "cpu_milli": min(row.allocatable_cpu_millis for row in types),
         "memory_mib": min(row.allocatable_memory_mib for row in types),
         "architecture": types[0].architecture,
         "price_usd_hour": _most(row.usd_per_hour for row in types),
         "efa_declared_interfaces": _least(row.efa_interfaces for row in types) if efa else None,
     }
+
+
+def smallest_gpu(types: Sequence[Instance]) -> tuple[str | None, int | None]:
+    """Name and MiB of the GPU with the least memory among the types: what an engine must do with whichever comes."""
+    sizes = [(_gpu_mib(row), row.gpu) for row in types if row.gpu]
+    if not sizes:
+        return None, None
+    mib, name = min(sizes)
+    return name, mib
 
 
 def nvme_gb(types: Sequence[Instance]) -> int | None:

@@ -69,6 +69,7 @@ class NodePool:
     min: int = 0
     max: int | None = None
     desired: int | None = None
+    fixed: bool = False  # Karpenter's static capacity: that many nodes, whether or not pods wait
     spot: bool = False
     reservation: str | None = None  # reservation id
     reservation_kind: str | None = None  # capacity_block | on_demand
@@ -76,6 +77,7 @@ class NodePool:
     zones_declared: bool = False
     ami_type: str | None = None  # EKS amiType, CUSTOM for an own AMI
     ami_id: str | None = None
+    ami_release: str | None = None  # release of EKS' image, as declared
     driver_version: str | None = None
     efa: bool = False
     efa_declared_interfaces: int | None = None
@@ -89,6 +91,7 @@ class NodePool:
     limits: Values = field(default_factory=dict)  # Karpenter
     price_usd_hour: float | None = None
     ignores_desired: bool = True  # later changes of desired size are left to the autoscaler
+    announced: tuple[str, ...] = ()  # extended resources that tags of the group tell cluster-autoscaler of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,7 @@ class Queue:
     memory_quota: float | None = None
     memory_limit: float | None = None
     capability: Values = field(default_factory=dict)  # Volcano, as declared
+    guarantee: Values = field(default_factory=dict)  # Volcano, as declared
     priority: int = 100
 
 
@@ -386,6 +390,7 @@ class Stack:
     autoscaler: str | None = None  # none | karpenter | cluster_autoscaler; None: not known
     gateway_class: str | None = None  # GatewayClass that is there
     cluster: str | None = None  # aws | existing
+    cluster_made: bool = False  # True where this stack makes the cluster, so that it has no nodes but the pools'
     zones: tuple[str, ...] = ()  # zones with private subnets, where declared
     complete: bool = False  # True at the plan's door: what is not here does not exist
     fresh: bool = False  # the cluster is made here: nothing is on it that the stack does not install

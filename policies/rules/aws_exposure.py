@@ -61,7 +61,7 @@ def cluster_endpoint(stack: Stack) -> Iterator[Problem]:
                 yield warning(
                     resource.where,
                     "the Kubernetes API is open to the whole internet",
-                    "set endpointPublicAccess: false, or publicAccessCidrs",
+                    "name who may reach it (publicAccessCidrs; public_endpoint_cidrs in an environment file), or set endpointPublicAccess: false",
                 )
         elif resource.type == "aws:ec2/launchTemplate:LaunchTemplate":
             options = mapping(props.get("metadataOptions"))

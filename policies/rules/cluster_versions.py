@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.catalog.versions import (
+    CHECKED_ON,
+    EKS_FIRST,
+    EKS_LAST,
     KUBERAY_CLUSTER_FIELDS,
     KUBERAY_GATES,
     KUBERAY_OWN_FIELDS,
@@ -39,6 +42,24 @@ def kubernetes(stack: Stack) -> Iterator[Problem]:
                 f"{name} {release.version} is validated for Kubernetes {row.first} to {row.last}, and the cluster has {stack.versions.kubernetes}",
                 f"use a version of {name} for it, or another Kubernetes",
             )
+
+
+def eks(stack: Stack) -> Iterator[Problem]:
+    minor = numbers(stack.versions.kubernetes or "")[:2]
+    if not minor or stack.cluster != "aws" or (stack.complete and not stack.cluster_made):
+        return
+    if minor < numbers(EKS_FIRST):
+        yield error(
+            "cluster",
+            f"EKS makes no cluster of Kubernetes {stack.versions.kubernetes} any more: {EKS_FIRST} is the oldest in extended support",
+            f"use {EKS_FIRST} to {EKS_LAST}",
+        )
+    elif minor > numbers(EKS_LAST):
+        yield warning(
+            "cluster",
+            f"Kubernetes {stack.versions.kubernetes} is newer than what EKS was known to offer on {CHECKED_ON} ({EKS_LAST})",
+            "see `aws eks describe-cluster-versions`, which `make preflight` asks as well",
+        )
 
 
 def fields(stack: Stack) -> Iterator[Problem]:
@@ -107,6 +128,16 @@ RULES: tuple[Rule, ...] = (
         ),
         check=kubernetes,
         sources=("KAI-Scheduler: SUPPORT.md", "volcano: README.md", "envoyproxy/gateway: releases/matrix.md"),
+    ),
+    Rule(
+        id="versions-eks",
+        title="EKS offers the Kubernetes version",
+        why=(
+            "EKS supports a minor for 14 months and for 12 more at six times the price, then upgrades the cluster by itself and makes no new one. What it does "
+            "not offer is refused when the control plane is created, after the network was made."
+        ),
+        check=eks,
+        sources=("https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",),
     ),
     Rule(
         id="kuberay-fields",

@@ -5,7 +5,8 @@ Not for: managed node groups, or what is shared on a GPU (sharing.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterator, Mapping
 
 from policies.facts import Stack
 from policies.facts.quantities import quantity
@@ -58,6 +59,7 @@ def limits(stack: Stack) -> Iterator[Problem]:
                 rest[home.name] = rest.get(home.name, 0.0) + pods_at_rest(workload, group) * group.gpus
                 most[home.name] = most.get(home.name, 0.0) + pods_at_most(workload, group) * group.gpus
     for name, pool in karpenter.items():
+        yield from _written(pool.where, pool.limits)
         ceiling = quantity(pool.limits.get("nvidia.com/gpu"))
         if not pool.limits:
             yield warning(
@@ -133,6 +135,38 @@ def installed(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def minimum(stack: Stack) -> Iterator[Problem]:
+    for pool in stack.pools:
+        if pool.kind == "karpenter" and pool.min > 0 and not pool.fixed:
+            yield error(
+                pool.where,
+                f"min is {pool.min} and Karpenter keeps no minimum: it starts nodes for pods that wait and removes empty ones",
+                "leave min out and keep pods there (replicas.min), or make it a managed node group",
+            )
+
+
+# Resources that EC2 nodes have; others never count, so a limit on them is none.
+_LIMITED = ("cpu", "ephemeral-storage", "memory", "nodes", "nvidia.com/gpu", "pods", "vpc.amazonaws.com/efa")
+
+
+def _written(where: str, given: Mapping[str, object]) -> Iterator[Problem]:
+    """Limits that Karpenter's CRD refuses, or reads and never meets."""
+    for key, value in given.items():
+        if quantity(value) is None or (quantity(value) or 0) < 0:
+            yield error(
+                where,
+                f"its limit {key}: {value!r} is no quantity, and the API server refuses the NodePool",
+                "write a number, e.g. 8 or 512Gi",
+            )
+        close = difflib.get_close_matches(str(key), _LIMITED, n=1, cutoff=0.6)
+        if key not in _LIMITED and close:
+            yield error(
+                where,
+                f"its limit on '{key}' limits nothing: nodes have no such resource",
+                f"did you mean '{close[0]}'?",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="karpenter-gpu-count",
@@ -150,6 +184,16 @@ RULES: tuple[Rule, ...] = (
         why="A NodePool stops at its limits. Pods beyond them stay pending with a message in Karpenter's log only.",
         check=limits,
         sources=("karpenter-provider-aws#8068",),
+    ),
+    Rule(
+        id="karpenter-minimum",
+        title="A Karpenter pool has no minimum",
+        why=(
+            "A NodePool has limits and no lower end: nodes come for pending pods and go when they are empty. A minimum that is only written down keeps no node "
+            "warm. Static capacity (spec.replicas) is an alpha feature behind a gate."
+        ),
+        check=minimum,
+        sources=("https://karpenter.sh/docs/concepts/nodepools/",),
     ),
     Rule(
         id="karpenter-installed",

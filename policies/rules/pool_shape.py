@@ -1,12 +1,14 @@
-"""The shape of a node pool: sizes, zones, reservations, spot, EFA.
+"""The shape of a node pool: sizes, zones, spot, EFA.
 
-Not for: instance types and images (pool_types.py), disks (pool_disk.py), or whether services fit (capacity.py).
+Not for: instance types and images (pool_types.py), reservations (pool_reservation.py), disks (pool_disk.py), or whether services
+fit (capacity.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.catalog.instances import Instance
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
@@ -14,6 +16,8 @@ from ._places import places
 from ._values import listed
 from .pool_types import rows
 
+# Families whose EFA lies on other network cards than everyone's 0, 1, 2, ... (EC2 user guide, "Maximize network bandwidth").
+OWN_CARDS = ("p6-b300", "p6e-gb200")
 # Families that regions run out of: a pool of them in one zone without a reservation waits (containers-roadmap#2204).
 SCARCE = ("p3", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200")
 
@@ -54,42 +58,6 @@ def zones(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def reservation(stack: Stack) -> Iterator[Problem]:
-    for pool in stack.pools:
-        block = pool.reservation_kind == "capacity_block"
-        if pool.reservation is not None and pool.spot:
-            yield error(
-                pool.where,
-                "it is spot and names a reservation; reserved capacity is not spot",
-                "leave capacity: spot out",
-            )
-        if pool.reservation is not None and len(pool.zones) > 1:
-            yield error(
-                pool.where,
-                f"a {'capacity block' if block else 'capacity reservation'} lies in one zone and {len(pool.zones)} are given ({', '.join(pool.zones)})",
-                "give the zone of the reservation",
-            )
-        elif pool.reservation is not None and not pool.zones and pool.kind == "managed":
-            yield warning(
-                pool.where,
-                "its reservation lies in one zone, which is not stated: the node group tries the others too and fails there",
-                "set zones to the zone of the reservation",
-            )
-        if block and pool.kind == "managed" and (pool.min > 0 or (pool.desired or 0) > 0):
-            yield warning(
-                pool.where,
-                f"min {pool.min} and desired {pool.desired or 0} ask for nodes outside the capacity block's period as well, and the node group is degraded then",
-                "set min: 0 and let the autoscaler or a schedule start nodes in the period",
-            )
-        only = [row.name for row in rows(pool) if row.capacity_block_only]
-        if only and not block:
-            yield error(
-                pool.where,
-                f"{listed(only)} is sold through Capacity Blocks only",
-                "set reservation: {kind: capacity_block, id: cr-...}",
-            )
-
-
 def spot(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.kind == "existing" or not pool.instance_types or pool.reservation is not None:
@@ -125,19 +93,49 @@ def efa(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if not pool.efa or pool.kind == "existing":
             continue
-        without = [row.name for row in rows(pool) if row.efa_interfaces == 0]
+        found = rows(pool)
+        without = [row.name for row in found if row.efa_interfaces == 0]
         if without:
             yield error(
                 pool.where,
                 f"{listed(without)} {'have' if len(without) > 1 else 'has'} no Elastic Fabric Adapter",
                 "leave efa out, or use a type with EFA (8xlarge and larger of g5, g6, g6e; p4d, p5, p6)",
             )
+        elif any(row.efa_interfaces is None for row in found):
+            untraced = listed(row.name for row in found if row.efa_interfaces is None)
+            yield error(
+                pool.where,
+                f"the catalog does not know which network cards of {untraced} have EFA, so its nodes would get none",
+                "add efa_interfaces to its row in the catalog, or leave efa out",
+            )
+        else:
+            yield from _interfaces_of_several(pool, found)
         if len(pool.zones) > 1:
             yield error(
                 pool.where,
                 f"EFA nodes are in a cluster placement group, which lies in one zone, and {len(pool.zones)} are given",
                 "give one zone",
             )
+
+
+def _interfaces_of_several(pool: NodePool, found: list[Instance]) -> Iterator[Problem]:
+    """One launch template names the network cards of all its types: what differs between them fits one only."""
+    counts = {row.name: row.efa_interfaces or 0 for row in found}
+    layouts = {row.family if row.family in OWN_CARDS else "" for row in found}
+    if len(layouts) > 1:
+        yield error(
+            pool.where,
+            f"the network cards with EFA differ between {listed(counts)}, and its interfaces are those of {found[0].name}: the others do not start",
+            "make a pool for each of them",
+        )
+    elif len(set(counts.values())) > 1:
+        least = min(counts, key=lambda name: (counts[name], name))
+        yield warning(
+            pool.where,
+            f"its nodes get the {counts[least]} EFA interfaces of {least}, whichever type comes: "
+            f"{max(counts, key=lambda name: counts[name])} has {max(counts.values())}",
+            "make a pool for each type",
+        )
 
 
 def desired_ignored(stack: Stack) -> Iterator[Problem]:
@@ -164,16 +162,6 @@ RULES: tuple[Rule, ...] = (
         why="Nodes start in subnets. Karpenter drops zones without one silently, until none is left; a node group fails.",
         check=zones,
         sources=("karpenter-provider-aws#3211",),
-    ),
-    Rule(
-        id="pool-reservation",
-        title="A reservation is one zone, one type, one period",
-        why=(
-            "Capacity blocks and capacity reservations belong to an instance type in one zone. Outside a block's period there are no instances, whatever the "
-            "group's sizes say."
-        ),
-        check=reservation,
-        sources=("https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html",),
     ),
     Rule(
         id="pool-availability",

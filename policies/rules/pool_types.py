@@ -1,6 +1,6 @@
-"""Instance types of a pool: they exist, belong together, and run the pool's image.
+"""Instance types of a pool: they exist, and belong together.
 
-Not for: how many nodes (pool_shape.py), or Karpenter's own limits (karpenter.py).
+Not for: the image they boot (pool_image.py), how many nodes (pool_shape.py), or Karpenter's own limits (karpenter.py).
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.catalog import amis, gpus, instances
+from policies.catalog import gpus, instances
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import before, listed, unknown, version
+from ._values import listed, unknown
 
 _WELL_FORMED = re.compile(r"[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|metal|metal-\d+xl|\d*xlarge)$")
 # Families with accelerators: for these the catalog is meant to be complete, and a miss is a mistake.
 _ACCELERATED = re.compile(r"(g\d|gr\d|p\d|inf\d|trn\d|dl\d|vt\d)")
+# Neuron, Gaudi, Qualcomm, Xilinx and AMD.
+_OTHER_ACCELERATOR = re.compile(r"(inf\d|trn\d|dl\d|vt\d|g4ad|f\d)[a-z0-9-]*\.", re.IGNORECASE)
 
 
 def rows(pool: NodePool) -> list[Instance]:
@@ -51,8 +53,18 @@ def known(stack: Stack) -> Iterator[Problem]:
             continue
         for name in pool.instance_types:
             try:
-                instances.get(name)
+                row = instances.get(name)
+                if row.name != name:
+                    yield error(pool.where, f"instance type '{name}' is none: EC2 writes '{row.name}'", "write it so")
             except UnknownRow as miss:
+                other = _OTHER_ACCELERATOR.match(name)
+                if other is not None:
+                    yield error(
+                        pool.where,
+                        f"instance type '{name}' has no NVIDIA GPU: {other[1]} are accelerators of other makers, which neither GPU Operator nor the images here drive",
+                        "use a type with NVIDIA GPUs, of g4dn, g5, g6, g6e, g7e, p4d, p5 or p6",
+                    )
+                    continue
                 plain = _WELL_FORMED.fullmatch(name) and not _ACCELERATED.match(name)
                 if plain:
                     yield warning(
@@ -97,104 +109,6 @@ def together(stack: Stack) -> Iterator[Problem]:
                 f"it mixes architectures ({', '.join(sorted({row.architecture for row in found}))}), and one image boots on one of them",
                 "make a pool for each architecture",
             )
-        if pool.kind == "managed" and not pool.spot and pool.reservation_kind == "capacity_block":
-            yield error(
-                pool.where,
-                f"a capacity block holds one instance type and {len(found)} are given",
-                "give the reservation's type",
-            )
-
-
-def image(stack: Stack) -> Iterator[Problem]:
-    for pool in stack.pools:
-        if pool.kind == "existing":
-            continue
-        yield from _ami_id(pool)
-        if pool.ami_type is None:
-            continue
-        try:
-            ami = amis.get(pool.ami_type)
-        except UnknownRow as miss:
-            yield error(pool.where, *unknown(miss, f"use one of {', '.join(amis.NAMES)}"))
-            continue
-        if ami.deprecated and not _at_least(stack.versions.kubernetes, 1, 33):
-            yield warning(
-                pool.where,
-                f"no new {ami.name} images are released since 2025-11-26",
-                "use an AL2023 or Bottlerocket AMI type",
-            )
-        elif ami.deprecated:
-            yield error(
-                pool.where,
-                f"EKS has no {ami.name} image for Kubernetes {stack.versions.kubernetes}",
-                "use an AL2023 or Bottlerocket AMI type",
-            )
-        for row in rows(pool):
-            yield from _boots(pool, ami, row)
-
-
-def _at_least(given: str | None, *bound: int) -> bool:
-    numbers = version(given)
-    return numbers is not None and numbers >= bound
-
-
-def _ami_id(pool: NodePool) -> Iterator[Problem]:
-    custom = (pool.ami_type or "").upper() == "CUSTOM"
-    if pool.ami_id and pool.ami_type and not custom:
-        yield error(
-            pool.where, f"an AMI id is given and ami is {pool.ami_type}", "set ami: CUSTOM, or leave ami_id out"
-        )
-    if custom and not pool.ami_id and pool.kind == "managed":
-        yield error(pool.where, "ami is CUSTOM and no AMI id is given", "set ami_id")
-    if pool.ami_id and pool.driver_version is None and (pool.gpus_per_node or pool.gpu):
-        yield warning(
-            pool.where,
-            "the driver of its own AMI is not stated, so the image's CUDA cannot be judged against it",
-            "set driver_version",
-        )
-
-
-def _boots(pool: NodePool, ami: amis.AmiType, row: Instance) -> Iterator[Problem]:
-    if ami.operating_system == "custom":
-        return
-    if ami.architecture != row.architecture:
-        arm = row.architecture == "arm64"
-        right = ami.name.replace("x86_64", "ARM_64") if arm else ami.name.replace("ARM_64", "x86_64")
-        yield error(
-            pool.where,
-            f"{row.name} is {row.architecture} and AMI type {ami.name} is {ami.architecture}: the node never boots",
-            f"use {right}" if right in amis.NAMES else "use an AMI type of that architecture",
-        )
-    elif row.gpu is not None and not ami.nvidia:
-        architecture = "ARM_64" if row.architecture == "arm64" else "x86_64"
-        yield error(
-            pool.where,
-            f"{row.name} has a GPU and AMI type {ami.name} no NVIDIA driver and runtime: the node's pods do not start, or see no GPU",
-            f"use AL2023_{architecture}_NVIDIA",
-        )
-    elif row.gpu is not None and row.family not in ami.gpu_families:
-        yield error(
-            pool.where,
-            f"the driver of {ami.name} ({ami.nvidia_driver}) does not drive {row.name}",
-            "use an AMI of your own with a newer driver (ami: CUSTOM, ami_id, driver_version), or another family",
-        )
-    elif row.gpu is None and ami.nvidia:
-        yield warning(
-            pool.where,
-            f"{row.name} has no GPU and AMI type {ami.name} carries the NVIDIA driver",
-            f"use {ami.name.replace('_NVIDIA', '_STANDARD' if ami.operating_system == 'al2023' else '')}",
-        )
-
-
-def provider(stack: Stack) -> Iterator[Problem]:
-    given = stack.versions.pulumi_aws
-    for pool in stack.pools:
-        if (pool.ami_type or "").endswith("_NVIDIA") and "AL2023" in (pool.ami_type or "") and before(given, "6.60.0"):
-            yield error(
-                pool.where,
-                f"pulumi-aws {given} validates amiType against a list without {pool.ami_type}",
-                "use the provider version this project pins",
-            )
 
 
 RULES: tuple[Rule, ...] = (
@@ -219,22 +133,5 @@ RULES: tuple[Rule, ...] = (
             "kuberay#3414",
             "https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/aws",
         ),
-    ),
-    Rule(
-        id="pool-image",
-        title="The AMI boots on the instance and drives its GPU",
-        why=(
-            "The standard AMI has neither driver nor runtime: containers that ask for a GPU fail, and on AL2023 even the CNI's pods. An image of the wrong "
-            "architecture does not boot, and the accelerated AMI's driver does not know the newest GPUs."
-        ),
-        check=image,
-        sources=("amazon-eks-ami#1817", "amazon-vpc-cni-k8s#3104", "pulumi-eks#738", "NVIDIA/aicr#2743"),
-    ),
-    Rule(
-        id="pool-image-provider",
-        title="The AWS provider knows the AMI type",
-        why="Old provider versions check amiType against a list of their own and refuse newer values.",
-        check=provider,
-        sources=("pulumi-eks#1526", "pulumi-eks#1578"),
     ),
 )

@@ -15,6 +15,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._values import a
 
 GPU, SHARED, VGPU = "nvidia.com/gpu", "nvidia.com/gpu.shared", "volcano.sh/vgpu-number"
+ACCELERATOR = "k8s.amazonaws.com/accelerator"
 STRATEGIES = ("none", "mig", "time_slicing", "mps", "kai", "volcano_vgpu")
 # mig-parted names of configurations that are no single profile (MIG manager's generated config).
 MIG_CONFIGS = ("all-balanced", "all-disabled", "all-enabled")
@@ -162,12 +163,14 @@ def autoscaled(stack: Stack) -> Iterator[Problem]:
                 "Karpenter knows GPUs as nvidia.com/gpu and starts no node for nvidia.com/mig-*",
                 "use mig_strategy single, or a managed node group with min nodes",
             )
-        elif sharing.strategy == "mig" and grows and pool.min == 0 and pool.max != 0:
+        elif sharing.strategy == "mig" and grows and pool.min == 0 and pool.max != 0 and not _announced(stack, pool):
             yield warning(
                 pool.where,
                 "it scales from zero and its GPUs become MIG slices after a node is up: the node autoscaler plans with whole GPUs and may start "
                 "too many nodes, or none",
-                "set min: 1",
+                "set min: 1"
+                if pool.kind == "karpenter" or not advertised(pool)
+                else f"set min: 1, or tag its Auto Scaling group k8s.io/cluster-autoscaler/node-template/resources/{advertised(pool)[0]}",
             )
         elif sharing.strategy in ("time_slicing", "mps") and pool.kind == "karpenter":
             yield warning(
@@ -182,6 +185,26 @@ def autoscaled(stack: Stack) -> Iterator[Problem]:
                 "Karpenter knows GPUs as nvidia.com/gpu and starts no node for volcano.sh/vgpu-number",
                 "use a managed node group",
             )
+        if pool.kind == "managed" and stack.autoscaler == "cluster_autoscaler" and ACCELERATOR in pool.labels:
+            yield from _never_ready(pool)
+
+
+def _announced(stack: Stack, pool: NodePool) -> bool:
+    """Whether tags tell cluster-autoscaler what a node will advertise; what they say replaces what it knows of the instance type
+    (cloudprovider/aws/aws_manager.go buildNodeFromTemplate)."""
+    names = advertised(pool)
+    return pool.kind == "managed" and bool(names) and set(names) <= set(pool.announced)
+
+
+def _never_ready(pool: NodePool) -> Iterator[Problem]:
+    names = advertised(pool)
+    if names and GPU not in names:
+        yield error(
+            pool.where,
+            f"its nodes carry {ACCELERATOR} and advertise {', '.join(names)} instead of {GPU}: cluster-autoscaler takes them for nodes whose driver is not up yet, "
+            "for ever",
+            f"leave the label {ACCELERATOR} out",
+        )
 
 
 RULES: tuple[Rule, ...] = (
@@ -225,9 +248,14 @@ RULES: tuple[Rule, ...] = (
         title="The node autoscaler knows the shared resource",
         why=(
             "An autoscaler simulates a node that does not exist yet. It knows the instance's physical GPUs, not what the device plugin or the MIG manager makes "
-            "of them minutes later."
+            "of them minutes later, unless tags of the Auto Scaling group tell it (which this stack writes for managed pools)."
         ),
         check=autoscaled,
-        sources=("gpu-operator#693", "gpu-operator#1602", "k8s-device-plugin#1690"),
+        sources=(
+            "gpu-operator#693",
+            "gpu-operator#1602",
+            "k8s-device-plugin#1690",
+            "autoscaler: cluster-autoscaler/cloudprovider/aws/aws_manager.go, processors/customresources/gpu_processor.go",
+        ),
     ),
 )

@@ -229,6 +229,7 @@ def stack(**over: Any) -> Stack:
         "cluster": "aws",
         "zones": ("us-east-1a", "us-east-1b", "us-east-1c"),
         "complete": True,
+        "cluster_made": True,
     }
     return Stack(**{**given, **over})
 
@@ -265,7 +266,9 @@ def kai_stack(**over: Any) -> Stack:
         "releases": (
             gpu_operator(),
             kuberay(batchScheduler={"name": "kai-scheduler"}),
-            release("kai-scheduler", "v0.17.0", {"global": {"gpuSharing": True, "clusterAutoscaling": True}}, atomic=False),
+            release(
+                "kai-scheduler", "v0.17.0", {"global": {"gpuSharing": True, "clusterAutoscaling": True}}, atomic=False
+            ),
         ),
     }
     return stack(**{**given, **over})
@@ -342,7 +345,7 @@ def karpenter_pool(**over: Any) -> NodePool:
 def karpenter_stack(**over: Any) -> Stack:
     """The same service on Karpenter nodes."""
     given: dict[str, Any] = {
-        "pools": (core(), karpenter_pool()),
+        "pools": (core(max=2), karpenter_pool()),  # nobody would add nodes to a group beside Karpenter
         "autoscaler": "karpenter",
         "releases": (gpu_operator(), kuberay(), release("karpenter", "1.14.1")),
     }
@@ -434,11 +437,17 @@ MODULES = (
     rules.head_pod,
     rules.placement,
     rules.placement_gpu,
+    rules.architecture,
     rules.capacity,
+    rules.fragmentation,
     rules.budget,
     rules.pool_types,
+    rules.pool_image,
     rules.pool_shape,
+    rules.pool_reservation,
+    rules.pool_labels,
     rules.pool_disk,
+    rules.system_nodes,
     rules.karpenter,
     rules.gpu_operator,
     rules.device_plugin,

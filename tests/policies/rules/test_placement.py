@@ -26,7 +26,7 @@ from .stacks import core, found, h100, l4, sentences, stack, with_pool, with_ser
         (with_workers(tolerations=(Toleration(key="nvidia.com/gpu", value="true"),)), [("placement-taint", "error")]),
         (with_workers(tolerations=(Toleration(key="nvidia.com/gpu", value="present"),)), []),
         (with_workers(tolerations=(Toleration(operator="Exists"),)), []),
-        (with_pool(taints=(Taint(key="soft", effect="PreferNoSchedule"),)), []),
+        (with_pool(taints=(Taint(key="soft", effect="PreferNoSchedule"),)), [("pool-gpu-taint", "warning")]),
         (with_workers(memory_mib=64_000), [("placement-node-size", "error")]),
         (with_workers(cpu_milli=8000), [("placement-node-size", "error")]),
         (

@@ -160,13 +160,13 @@ def test_ultraserver_types_need_a_capacity_block() -> None:
     ],
 )
 def test_what_karpenter_cannot_start(pool: object, expected: list[tuple[str, str]]) -> None:
-    given = replace(karpenter_stack(), pools=(core(), pool))  # type: ignore[arg-type]
+    given = replace(karpenter_stack(), pools=(core(max=2), pool))  # type: ignore[arg-type]
     assert found(given) == expected
 
 
 def test_p5_4xlarge_is_refused_under_karpenter_with_the_way_round_it() -> None:
     h1 = karpenter_pool(instance_types=("p5.4xlarge", "p5.48xlarge"), gpu="H100", gpu_mib=81559)
-    assert ("karpenter-gpu-count", "error") in found(replace(karpenter_stack(), pools=(core(), h1)))
+    assert ("karpenter-gpu-count", "error") in found(replace(karpenter_stack(), pools=(core(max=2), h1)))
 
 
 def test_a_karpenter_pool_without_karpenter_is_an_error() -> None:
@@ -176,7 +176,7 @@ def test_a_karpenter_pool_without_karpenter_is_an_error() -> None:
 
 
 def test_scale_up_beyond_karpenters_limits_is_a_warning() -> None:
-    given = karpenter_stack(pools=(core(), karpenter_pool(limits={"nvidia.com/gpu": 3})))
+    given = karpenter_stack(pools=(core(max=2), karpenter_pool(limits={"nvidia.com/gpu": 3})))
     workload = given.workloads[0]
     group = replace(workload.groups[0], max=5)
     engines = (replace(workload.engines[0], max_replicas=5, autoscaled=True),)
@@ -201,7 +201,7 @@ def test_scale_up_beyond_karpenters_limits_is_a_warning() -> None:
         ),
         (with_values(with_pool(ami_type="CUSTOM", ami_id="ami-1"), driver={"enabled": True}), []),
         (without_release("gpu-operator"), [("operator-installed", "error")]),
-        (replace(without_release("gpu-operator"), cluster="existing"), []),
+        (replace(without_release("gpu-operator"), cluster=None), []),
         (without_release("aws-efa-k8s-device-plugin", two_node_stack()), [("operator-installed", "warning")]),
         (stack(releases=(*without_release("gpu-operator").releases, release("nvidia-device-plugin", "0.20.0"))), []),
     ],

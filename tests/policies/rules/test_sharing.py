@@ -181,7 +181,10 @@ def test_karpenter_and_shared_gpus() -> None:
         kind="karpenter", instance_types=("g6e.xlarge", "g6e.2xlarge"), limits={"nvidia.com/gpu": 8}, desired=None
     )
     given = replace(
-        karpenter_stack(), pools=(core(), sliced), workloads=sliced_stack().workloads, releases=sliced_stack().releases
+        karpenter_stack(),
+        pools=(core(max=2), sliced),
+        workloads=sliced_stack().workloads,
+        releases=sliced_stack().releases,
     )
     assert found(given) == [("sharing-autoscaler", "warning")]
     assert ("sharing-containers", "error") in found(with_workers(given, gpu_containers=2))
@@ -191,9 +194,22 @@ def test_karpenter_and_shared_gpus() -> None:
     assert ("sharing-autoscaler", "error") in found(replace(mig_stack(), pools=(core(), mixed), autoscaler="karpenter"))
 
 
-def test_mig_from_zero_is_a_warning_and_from_one_is_not() -> None:
+def test_mig_from_zero_is_a_warning_unless_tags_announce_the_slices() -> None:
     assert found(with_pool(mig_stack(), min=0, desired=0)) == [("sharing-autoscaler", "warning")]
     assert found(mig_stack()) == []
+    assert found(with_pool(mig_stack(), min=0, desired=0, announced=("nvidia.com/mig-1g.10gb",))) == []
+    assert sentences(with_pool(mig_stack(), min=0, desired=0, announced=("nvidia.com/gpu",)), "sharing-autoscaler") == [
+        "node pool 'h100': it scales from zero and its GPUs become MIG slices after a node is up: the node autoscaler plans with whole GPUs and may start too "
+        "many nodes, or none; set min: 1, or tag its Auto Scaling group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/mig-1g.10gb "
+        "[sharing-autoscaler]"
+    ]
+
+
+def test_nodes_that_never_have_whole_gpus_are_not_labelled_as_if_they_would() -> None:
+    labels = {"llm-serving/pool": "h100", "k8s.amazonaws.com/accelerator": "nvidia-h100"}
+    assert found(with_pool(mig_stack(), labels=labels)) == [("sharing-autoscaler", "error")]
+    single = Sharing(strategy="mig", mig_strategy="single", mig_profile="1g.10gb")
+    assert ("sharing-autoscaler", "error") not in found(with_pool(mig_stack(), labels=labels, sharing=single))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""Names and labels of pools as EKS, the kubelet and Karpenter take them.
+
+Not for: their syntax (config refuses what is no label), or whether pods select them (placement.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.facts import NodePool, Stack
+from policies.finding import Problem, Rule, error
+
+from ._values import listed
+from .placement import POOL_LABEL
+
+# EKS takes 63 characters; the provider's own suffix, which lets a new group come before the old one goes, has 26, the dash one.
+MANAGED_LENGTH = 36
+_MANAGED = re.compile(r"[0-9A-Za-z]([-_0-9A-Za-z]*[0-9A-Za-z])?")
+_KARPENTER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+# What a kubelet may say of itself (k8s.io/kubelet/pkg/apis/well_known_labels.go).
+_KUBELET = frozenset(
+    {
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+_KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_SET_BY_EKS = ("eks.amazonaws.com/nodegroup",)  # a reader adds it to what it reads of a node group
+
+
+def names(stack: Stack) -> Iterator[Problem]:
+    for pool in stack.pools:
+        if pool.labels.get(POOL_LABEL) != pool.name:
+            continue  # not ours: named by somebody else's rules
+        if pool.kind == "managed":
+            if len(pool.name) > MANAGED_LENGTH:
+                yield error(
+                    pool.where,
+                    f"its name has {len(pool.name)} characters and may have {MANAGED_LENGTH}: the name of its node group adds 27, and EKS takes 63",
+                    f"shorten it by {len(pool.name) - MANAGED_LENGTH}",
+                )
+            if not _MANAGED.fullmatch(pool.name):
+                yield error(pool.where, "its name is none that EKS takes: letters, digits, '-' and '_'", _call(pool))
+        elif pool.kind == "karpenter":
+            if len(pool.name) > 63:
+                yield error(
+                    pool.where,
+                    f"its name has {len(pool.name)} characters and may have 63: its nodes carry it in the label karpenter.sh/nodepool",
+                    f"shorten it by {len(pool.name) - 63}",
+                )
+            if not _KARPENTER.fullmatch(pool.name):
+                yield error(
+                    pool.where,
+                    "its name is none that a NodePool can have: lower-case letters, digits and '-'",
+                    _call(pool),
+                )
+
+
+def _call(pool: NodePool) -> str:
+    return f"call it '{re.sub(r'[^a-z0-9-]+', '-', pool.name.lower()).strip('-')[:MANAGED_LENGTH]}'"
+
+
+def labels(stack: Stack) -> Iterator[Problem]:
+    for pool in stack.pools:
+        if pool.kind in ("managed", "self_managed"):
+            reserved = [key for key in pool.labels if _reserved(str(key))]
+            if reserved:
+                yield error(
+                    pool.where,
+                    f"nodes may not give themselves {listed(reserved)}: EKS refuses the node group, or the kubelet ends at its start and no node joins",
+                    "use a key of your own domain, e.g. example.com/role",
+                )
+        elif pool.kind == "karpenter" and pool.labels.get("karpenter.sh/nodepool", pool.name) != pool.name:
+            yield error(
+                pool.where,
+                "label karpenter.sh/nodepool is Karpenter's own, which refuses the NodePool",
+                "leave it out: nodes carry it with the pool's name",
+            )
+
+
+def _reserved(key: str) -> bool:
+    if key in _KUBELET or key in _SET_BY_EKS or "/" not in key:
+        return False
+    domain = key.split("/")[0]
+    if domain == "eks.amazonaws.com":
+        return True
+    if not (domain in ("kubernetes.io", "k8s.io") or domain.endswith((".kubernetes.io", ".k8s.io"))):
+        return False
+    return not any(domain == each or domain.endswith("." + each) for each in _KUBELET_DOMAINS)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="pool-name",
+        title="A pool's name leaves room for what is added to it",
+        why=(
+            "Names of node groups get a suffix, so that a change that needs a new group makes it before the old one goes; names of NodePools become label "
+            "values. The provider refuses a longer one in the middle of an update, Kubernetes one with capitals."
+        ),
+        check=names,
+        sources=("terraform-provider-aws: internal/service/eks/node_group.go, node_group_name_prefix",),
+    ),
+    Rule(
+        id="pool-labels",
+        title="Nodes carry labels that they may give themselves",
+        why=(
+            "Labels of a node group become the kubelet's --node-labels. The kubelet refuses keys of kubernetes.io and k8s.io beyond a short list, such as "
+            "node-role.kubernetes.io/gpu, and exits: instances run and are paid for, and the node group fails with NodeCreationFailure half an hour later."
+        ),
+        check=labels,
+        sources=("terraform-aws-eks#3346", "eksctl#4007", "containers-roadmap#1451"),
+    ),
+)

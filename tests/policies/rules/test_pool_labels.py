@@ -1,0 +1,68 @@
+"""Names and labels of pools that EKS, the kubelet or Karpenter refuse, and those they take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, with_pool
+
+
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ("node-role.kubernetes.io/gpu", False),
+        ("kubernetes.io/role", False),
+        ("team.k8s.io/a", False),
+        ("eks.amazonaws.com/compute", False),
+        ("node.kubernetes.io/role", True),
+        ("a.node.kubernetes.io/role", True),
+        ("topology.kubernetes.io/zone", True),
+        ("example.com/kubernetes.io", True),
+        ("k8s.amazonaws.com/accelerator", True),
+        ("eks.amazonaws.com/nodegroup", True),
+        ("team", True),
+    ],
+)
+def test_labels_that_a_node_may_give_itself(key: str, taken: bool) -> None:
+    given = with_pool(labels={"llm-serving/pool": "l4", key: "x"})
+    assert found(given) == ([] if taken else [("pool-labels", "error")])
+
+
+def test_karpenter_sets_its_own_label() -> None:
+    pool = karpenter_pool(labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "gpu"})
+    assert ("pool-labels", "error") in found(karpenter_stack(pools=(core(max=2), pool)))
+    named = replace(pool, labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "l4"})
+    assert found(karpenter_stack(pools=(core(max=2), named))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "taken"),
+    [
+        ("managed", "a" * 36, True),
+        ("managed", "a" * 37, False),
+        ("managed", "GPU_1", True),
+        ("managed", "gpu.1", False),
+        ("karpenter", "a" * 63, True),
+        ("karpenter", "a" * 64, False),
+        ("karpenter", "GPU", False),
+    ],
+)
+def test_names_that_leave_room_for_what_is_added(kind: str, name: str, taken: bool) -> None:
+    idle = core(name=name, where=f"node pool '{name}'", kind=kind, labels={"llm-serving/pool": name}, min=0, desired=0)
+    given = karpenter_stack(pools=(core(max=2), karpenter_pool(), replace(idle, limits={"cpu": "64"})))
+    assert (("pool-name", "error") not in found(given)) is taken
+
+
+def test_somebody_elses_node_group_has_its_own_name() -> None:
+    assert found(with_pool(which=0, name="x" * 60, labels={"llm-serving/pool": "core"})) == []
+
+
+def test_a_long_name_is_told_with_how_much_to_cut() -> None:
+    name = "inference-" * 5
+    given = with_pool(name=name, where=f"node pool '{name}'", labels={"llm-serving/pool": name})
+    assert (
+        f"node pool '{name}': its name has 50 characters and may have 36: the name of its node group adds 27, and EKS takes 63; shorten it by 14 [pool-name]"
+        in sentences(given, "pool-name")
+    )
