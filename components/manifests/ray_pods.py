@@ -205,7 +205,9 @@ def _template(
 
 def _volume_source(volume: Volume) -> dict[str, Any]:
     if volume.claim is not None:
-        return {"persistentVolumeClaim": {"claimName": volume.claim, **({"readOnly": True} if volume.read_only else {})}}
+        return {
+            "persistentVolumeClaim": {"claimName": volume.claim, **({"readOnly": True} if volume.read_only else {})}
+        }
     if volume.config_map is not None:
         return {"configMap": {"name": volume.config_map}}
     if volume.secret is not None:

@@ -90,6 +90,7 @@ def facts(env: Environment, pools: Sequence[NodePool]) -> tuple[QueueFact, ...]:
             memory_quota=scaled(queue.memory_gib.quota, 1024),
             memory_limit=scaled(queue.memory_gib.limit, 1024),
             capability=_resources(queue, "limit", gpu_units(name, env, pools), least=0),
+            guarantee=_resources(queue, "guarantee", gpu_units(name, env, pools)),
             priority=queue.priority,
         )
         for name, queue in sorted(env.queues.items())

@@ -56,6 +56,8 @@ METHODS: tuple[Method, ...] = (
     Method("quark", 70),
     Method("torchao", 75),
 )
+# get_supported_act_dtypes of these is bfloat16 alone.
+BFLOAT16_ONLY: tuple[str, ...] = ("fp_quant", "gpt_oss_mxfp4", "modelopt_mxfp8", "mxfp4", "mxfp8")
 BY_NAME: dict[str, Method] = {method.name: method for method in METHODS}
 DEPRECATED: tuple[str, ...] = ("fbgemm_fp8", "fp_quant")  # refused without allow_deprecated_quantization
 # Methods of older versions that 0.29 no longer has in its list; some live on as plugins.

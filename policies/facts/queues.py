@@ -78,6 +78,7 @@ def _volcano(manifest: Values) -> Queue:
         memory_quota=mib(sure.get("memory")),
         memory_limit=mib(most.get("memory")),
         capability=most,
+        guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
         priority=100 if priority is None else priority,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from policies.catalog.lookup import closest_names
 from policies.catalog.quantizations import (
+    BFLOAT16_ONLY,
     BY_NAME,
     CACHE_DTYPES,
     DEPRECATED,
@@ -49,6 +50,14 @@ def dtype(stack: Stack) -> Iterator[Problem]:
                 where,
                 f"dtype {name} and {row.name}: vLLM refuses float16 for this architecture, which overflows in it",
                 "use bfloat16 on a GPU of compute capability 8.0 or higher (A10G, L4, A100 and newer)",
+            )
+        stored = row.quantization.method if row is not None and row.quantization else None
+        method = str(seat.args.get("quantization") or stored or "")
+        if method in BFLOAT16_ONLY and name not in ("auto", "bfloat16"):
+            yield error(
+                where,
+                f"dtype {name} and quantization {method}, which computes in bfloat16 only: vLLM refuses to start",
+                "leave dtype out",
             )
         capability = _capability(seat)
         if not seat.on_gpu or capability is None or capability >= 80 or seat.gpu is None:
@@ -183,6 +192,13 @@ def cache_dtype(stack: Stack) -> Iterator[Problem]:
                 where,
                 f"kv_cache_dtype '{name}' is none that vLLM {_DATE} knows",
                 f"{hint}allowed: {', '.join(CACHE_DTYPES)}",
+            )
+            continue
+        if name.startswith("nvfp4") and seat.row is not None and seat.row.mla is not None:
+            yield error(
+                where,
+                f"kv_cache_dtype {name} and {seat.row.name}, whose cache is latent (MLA): vLLM refuses to start",
+                "use fp8 or auto",
             )
             continue
         number, gpu = _capability(seat), seat.gpu

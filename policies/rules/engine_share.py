@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from policies.catalog.ray_releases import PER_WORKER_GPUS_SINCE
 from policies.facts import Stack
-from policies.facts.quantities import real
+from policies.facts.quantities import mapping, real
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, bundle_gpu, literal_env, most_replicas, on_gpus, ray_share, ray_version, seats
@@ -54,6 +54,7 @@ def form(stack: Stack) -> Iterator[Problem]:
 
 
 def bundles(stack: Stack) -> Iterator[Problem]:
+    yield from _without_gpus(stack)
     for seat in on_gpus(stack):
         engine = seat.engine
         if not seat.ray or not engine.bundles:
@@ -96,6 +97,18 @@ def bundles(stack: Stack) -> Iterator[Problem]:
                 f"its bundles have different shares, GPU {amount(min(usable))} to {amount(max(usable))}; all workers of an engine ask "
                 f"for the same share ({PER_WORKER}), so one of them is never placed",
                 "give all bundles the same GPU value",
+            )
+
+
+def _without_gpus(stack: Stack) -> Iterator[Problem]:
+    """Bundles without a GPU say that an engine runs on CPU, whatever its pods have."""
+    for seat in seats(stack):
+        said = mapping(seat.engine.llm_config.get("accelerator_config")).get("kind") == "cpu"
+        if seat.ray and not seat.on_gpu and seat.engine.bundles and seat.gpus_per_pod and not said:
+            yield error(
+                seat.engine.where,
+                "no bundle of its placement group asks for a GPU: Ray Serve LLM runs the engine on CPU, and the GPUs of its pods stay idle",
+                f"give each bundle a GPU ({seat.engine.world} x {{GPU: 1, CPU: 1}}), or leave the placement group out",
             )
 
 

@@ -14,6 +14,7 @@ from policies.catalog.instance_row import Instance
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
 from policies.facts import Sharing, Stack
+from policies.facts.quantities import whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import EngineShape, MemoryEstimate, advice, divisible, estimate
 from policies.fit import engine as fit_engine
@@ -81,7 +82,8 @@ def _message(seat: Seat, row: Model, found: MemoryEstimate) -> str:
     per = "each " if seat.engine.world > 1 else ""
     budget = f"{_gib(found.budget)} ({amount(found.budget / max(1, found.total))} of {per}{name}{_gib(found.total)})"
     rest = found.activation + found.cuda_graphs + found.runtime
-    taken = f"weights {_gib(found.weights + found.lora)}, activations, graphs and runtime {_gib(rest)}"
+    adapters = f" ({_gib(found.lora)} of them for {_slots(seat)} LoRA adapters)" if found.lora else ""
+    taken = f"weights {_gib(found.weights + found.lora)}{adapters}, activations, graphs and runtime {_gib(rest)}"
     if found.available_kv <= 0:
         return f"{row.name} does not fit: {taken}, more than the budget of {budget}, and no room for a KV cache"
     needed = f"one request of {found.max_model_len} tokens needs {_gib(found.required_kv)} of KV cache"
@@ -90,12 +92,18 @@ def _message(seat: Seat, row: Model, found: MemoryEstimate) -> str:
     return f"{row.name} {fits}: {needed} and {left}"
 
 
+def _slots(seat: Seat) -> int:
+    return whole(seat.args.get("max_loras")) or 1
+
+
 def _mend(seat: Seat, found: MemoryEstimate) -> str:
     options = []
     if found.available_kv > 0 and found.largest_max_model_len >= 1024:
         rounded = _rounded(found)
         if rounded:
             options.append(f"max_model_len {rounded}")
+    if found.lora > found.weights / 10 and _slots(seat) > 1:
+        options.append("fewer LoRA slots (lora.max_adapters)")
     if physical_share(seat) < 1 or _cut(seat):
         options.append("a larger share or slice of the GPU (gpu.share, gpu.mig)")
     elif seat.row is not None:

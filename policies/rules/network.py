@@ -69,6 +69,13 @@ _EFA_OFF = {"NCCL_NET": ("socket",), "FI_PROVIDER": ("tcp", "sockets", "udp"), "
 def nccl_env(stack: Stack) -> Iterator[Problem]:
     for _, engine, group, pool in _spread(stack):
         env = {**group.env, **engine.env}
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            if (literal(env, name) or "").lstrip("=") == "lo":
+                yield error(
+                    group.where,
+                    f"{name}=lo: the pods of an engine look for each other on their own loopback device",
+                    f"leave {name} out, or name the pod's device (eth0)",
+                )
         for name, values in _EFA_OFF.items():
             value = literal(env, name)
             if pool.efa and value is not None and value.lower() in values:
@@ -158,7 +165,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="network-nccl-env",
-        title="No variable turns EFA off",
+        title="No variable turns the network between pods off",
         why="NCCL and libfabric follow these variables without a word, and throughput drops by an order of magnitude.",
         check=nccl_env,
         sources=("https://github.com/aws/aws-ofi-nccl",),

@@ -13,6 +13,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._accounts import accounts
 from ._places import VGPU_MEMORY, VGPU_NUMBER
 from ._values import amount, before, gib, listed
+from .queue_bounds import effect_of
 from .queues import LABELS
 
 VGPU_CORES = "volcano.sh/vgpu-cores"
@@ -106,6 +107,8 @@ def upgrade(stack: Stack) -> Iterator[Problem]:
 def children(stack: Stack) -> Iterator[Problem]:
     for scheduler in LABELS:
         queues = {queue.name: queue for queue in stack.queues if queue.scheduler == scheduler}
+        say, effect = effect_of(stack) if scheduler == "volcano" else (warning, "")
+        stops = f": {effect}" if say is error else ""
         promised: dict[str, dict[str, float]] = {}
         for queue in queues.values():
             if queue.parent not in queues:
@@ -118,18 +121,18 @@ def children(stack: Stack) -> Iterator[Problem]:
                     sums[resource] = sums.get(resource, 0.0) + sure
                 own, above = _ceiling(queue, resource), _ceiling(parent, resource)
                 if own is not None and above is not None and own > above:
-                    yield warning(
+                    yield say(
                         queue.where,
-                        f"its limit of {show(own)} {unit} is more than the {show(above)} of its parent '{parent.name}'",
+                        f"its limit of {show(own)} {unit} is more than the {show(above)} of its parent '{parent.name}'{stops}",
                         f"lower it to {show(above)}, or raise the parent's",
                     )
         for name, sums in promised.items():
             for resource, unit, show in _RESOURCES:
                 sure = getattr(queues[name], f"{resource}_quota")
                 if sure is not None and 0 <= sure < sums.get(resource, 0.0) - 1e-6:
-                    yield warning(
+                    yield say(
                         queues[name].where,
-                        f"its children are promised {show(sums[resource])} {unit} and its own quota is {show(sure)}",
+                        f"its children are promised {show(sums[resource])} {unit} and its own quota is {show(sure)}{stops}",
                         f"raise its quota to {show(sums[resource])}, or lower the children's",
                     )
 
@@ -196,8 +199,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="queue-children",
         title="Children do not promise more than their parent has",
-        why="Shares are divided from the top: what the parent is not sure of, its children cannot be.",
+        why=(
+            "Shares are divided from the top: what the parent is not sure of, its children cannot be. Before 1.14 Volcano's capacity plugin gave every "
+            "scheduling cycle up where parts were more than the whole."
+        ),
         check=children,
+        sources=("volcano#4363", "volcano#4819"),
     ),
     Rule(
         id="queue-capability",

@@ -1,0 +1,227 @@
+"""What an engine does with its model: generate or embed, read files of this format, call tools, serve adapters.
+
+Not for: names and kinds of single arguments (engine_args.py, engine_values.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.catalog.models.row import Model
+from policies.facts import Stack
+from policies.facts.quantities import switch, whole
+from policies.finding import Problem, Rule, error, warning
+
+from ._engines import Seat, literal_env, on_gpus, seats, vllm_version
+from ._values import before
+from .engine_values import as_read
+
+# vllm 0.29.0: tool_parsers/__init__.py and docs/features/tool_calling. The formats that a family writes calls in; a row not
+# named here has none that is known. Parsers of any text (pythonic, json) that a chat template can ask for are let pass.
+_PARSERS: dict[str, tuple[str, ...]] = {
+    "DeepseekV32ForCausalLM": ("deepseek_v32", "deepseek_v31"),
+    "DeepseekV3ForCausalLM": ("deepseek_v3", "deepseek_v31", "kimi_k2"),
+    "Gemma4ForConditionalGeneration": ("gemma4",),
+    "Glm4MoeForCausalLM": ("glm45", "glm47"),
+    "GlmMoeDsaForCausalLM": ("glm45", "glm47"),
+    "GptOssForCausalLM": ("openai",),
+    "KimiK25ForConditionalGeneration": ("kimi_k2",),
+    "MiniMaxM2ForCausalLM": ("minimax_m2",),
+    "MistralForCausalLM": ("mistral", "hermes"),
+    "MixtralForCausalLM": ("mistral", "hermes"),
+}
+_ANY_TEXT = ("pythonic",)
+_LORA = ("fully_sharded_loras", "lora_dtype", "max_cpu_loras", "max_lora_rank", "max_loras")
+_DEFAULT_BLOCK = 16
+# Image tokens see each other both ways, so that vLLM never splits an image over steps (ModelConfig.is_mm_prefix_lm).
+_WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
+
+
+def runner(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        row = seat.row
+        if row is None:
+            continue
+        say = error if as_read(stack, seat) else warning
+        if seat.args.get("runner") == "generate" and row.encoder_only:
+            yield say(
+                seat.engine.where,
+                f"runner generate and {row.name}, an encoder that writes no tokens: vLLM refuses to start",
+                "set runner: pooling, or leave it out",
+            )
+        elif seat.args.get("runner") == "pooling" and seat.args.get("convert") == "none" and row.task == "chat":
+            yield say(
+                seat.engine.where,
+                f"runner pooling with convert none and {row.name}, a model that writes text: vLLM refuses to start",
+                "set convert: embed or classify, or leave it out",
+            )
+
+
+def gguf(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        source = seat.engine.source
+        if "gguf" not in source.lower() or before(vllm_version(stack, seat.workload), "0.29"):
+            continue
+        say = error if as_read(stack, seat) else warning
+        yield say(
+            seat.engine.where,
+            f"the weights '{source}' are GGUF files, which vLLM 0.29 and newer read only with a plugin",
+            "give the checkpoint in safetensors (16 bit, AWQ, GPTQ, FP8), or install the plugin in the image (and switch this rule off)",
+        )
+
+
+def tools(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        parser = seat.args.get("tool_call_parser")
+        if not isinstance(parser, str) or not parser:
+            continue
+        if not switch(seat.args.get("enable_auto_tool_choice")):
+            yield warning(
+                seat.engine.where,
+                f"tool_call_parser {parser} without enable_auto_tool_choice: requests with tools are answered with 400 ('\"auto\" tool choice requires')",
+                "set enable_auto_tool_choice: true",
+            )
+        fitting = _PARSERS.get(seat.row.architecture) if seat.row is not None else None
+        if (
+            fitting
+            and parser not in (*fitting, *_ANY_TEXT)
+            and not seat.args.get("chat_template")
+            and seat.row is not None
+        ):
+            yield warning(
+                seat.engine.where,
+                f"tool_call_parser {parser} and {seat.row.name}, which writes calls in another format: they arrive as text",
+                f"set tool_call_parser: {fitting[0]}",
+            )
+
+
+def adapters(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        if switch(seat.args.get("enable_lora")):
+            continue
+        given = [name for name in _LORA if seat.args.get(name) is not None]
+        if given and seat.engine.lora is None:
+            yield warning(
+                seat.engine.where,
+                f"{', '.join(given)} without enable_lora: no adapter is ever served",
+                "set enable_lora: true, or take them out",
+            )
+
+
+def blocks(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        count = whole(seat.args.get("num_gpu_blocks_override"))
+        if count is None or seat.row is None or not _plain(seat.row):
+            continue
+        size = whole(seat.args.get("block_size")) or _DEFAULT_BLOCK
+        length = _length(seat, seat.row)
+        if length is not None and (count - 1) * size < length:
+            needed = -(-length // size) + 1
+            yield (error if as_read(stack, seat) else warning)(
+                seat.engine.where,
+                f"num_gpu_blocks_override {count} is a cache of {(count - 1) * size} tokens and max_model_len is {length}: vLLM refuses to start",
+                f"leave it out, raise it to {needed}, or lower max_model_len",
+            )
+
+
+def _plain(row: Model) -> bool:
+    """Whether every layer keeps every token, so that a block is block_size tokens."""
+    return row.mamba is None and row.linear_attention is None and not row.encoder_only and not row.layer_kinds
+
+
+def _length(seat: Seat, row: Model) -> int | None:
+    given = seat.args.get("max_model_len")
+    number = whole(given)
+    return row.max_position_embeddings if given is None else number if number and number > 0 else None
+
+
+def pictures(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        row, tokens = seat.row, whole(seat.args.get("max_num_batched_tokens"))
+        if row is None or not row.image_tokens or tokens is None:
+            continue
+        limits = seat.args.get("limit_mm_per_prompt")
+        if seat.args.get("language_model_only") or (isinstance(limits, dict) and limits.get("image") == 0):
+            continue
+        whole_ones = row.architecture in _WHOLE_IMAGES or switch(seat.args.get("disable_chunked_mm_input"))
+        if whole_ones and row.image_tokens > tokens:
+            yield (error if as_read(stack, seat) else warning)(
+                seat.engine.where,
+                f"max_num_batched_tokens {tokens} is less than the {row.image_tokens} tokens of an image, which {row.name} takes in one piece: vLLM refuses to start",
+                f"set max_num_batched_tokens to {row.image_tokens} or more, or limit_mm_per_prompt: {{image: 0}}",
+            )
+
+
+def transfer(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        if not (seat.engine.kv_transfer or {}).get("kv_connector"):
+            continue
+        for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+            given = (literal_env(seat, name) or "").replace(" ", "").lower()
+            if "expandable_segments:true" not in given or switch(seat.args.get("enable_sleep_mode")):
+                continue
+            say = error if as_read(stack, seat) and name == "PYTORCH_CUDA_ALLOC_CONF" else warning
+            yield say(
+                seat.engine.where,
+                f"{name} has expandable_segments:True beside a KV connector: pages that the connector registered move, and transfers fail or corrupt the cache",
+                "take expandable_segments out",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="model-runner",
+        title="The runner is one the model has",
+        why="An encoder writes no tokens and a chat model embeds only after a conversion; vLLM refuses the other way round when it reads the model's config.",
+        check=runner,
+        sources=("vllm 0.29.0: config/model.py",),
+    ),
+    Rule(
+        id="model-file-format",
+        title="Weights are in a format that this vLLM reads",
+        why="GGUF left vLLM's own formats; the hub's GGUF repositories often have no config.json either, so the engine fails after the node is up.",
+        check=gguf,
+        sources=("vllm 0.29.0: model_executor/model_loader, layers/quantization",),
+    ),
+    Rule(
+        id="model-tools",
+        title="Tool calls are switched on, and parsed in the model's own format",
+        why=(
+            "A parser alone does nothing: without enable_auto_tool_choice every request with tools is refused. A parser of another family finds no call in what the "
+            "model writes, and the client gets the call as text."
+        ),
+        check=tools,
+        sources=("ray#53795", "vllm#29643", "vllm 0.29.0: entrypoints/launchers/cli_args.py, tool_parsers"),
+    ),
+    Rule(
+        id="model-adapters",
+        title="Adapter settings come with adapters",
+        why="Limits of LoRA are read only where LoRA is on. The service then starts, and the first request for an adapter is refused.",
+        check=adapters,
+        sources=("vllm 0.29.0: engine/arg_utils.py",),
+    ),
+    Rule(
+        id="model-cache-blocks",
+        title="A stated number of cache blocks holds one longest request",
+        why="num_gpu_blocks_override replaces what vLLM measured, for the check of max_model_len as well.",
+        check=blocks,
+        sources=("vllm 0.29.0: v1/core/kv_cache_utils.py",),
+    ),
+    Rule(
+        id="model-images",
+        title="A batch holds an image",
+        why="Where images are not split over steps, the largest one must fit in max_num_batched_tokens; vLLM checks it at start.",
+        check=pictures,
+        sources=("vllm#7996", "vllm 0.29.0: v1/core/encoder_cache_manager.py"),
+    ),
+    Rule(
+        id="model-cache-transfer",
+        title="Memory that a KV connector registers stays where it is",
+        why=(
+            "NIXL and Mooncake pin the cache once. PyTorch's expandable segments later put other pages behind the same addresses; vLLM refuses the pair, older ones "
+            "transfer wrong bytes."
+        ),
+        check=transfer,
+        sources=("vllm PR#41237", "nixl#1754", "vllm 0.29.0: config/vllm.py _verify_kv_transfer_compat"),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Speculative decoding: methods that have what they need, drafts that speak the target's language, parallel sizes of both.
+
+Not for: names of keys in speculative_config (engine_values.py), or the memory of a draft (policies/fit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.catalog.models.row import Model
+from policies.facts import Stack
+from policies.facts.quantities import mapping, switch, whole
+from policies.finding import Problem, Rule, error, warning
+from policies.fit.engine import find
+
+from ._engines import Seat, seats
+from .engine_values import as_read
+
+# vllm 0.29.0: config/speculative.py. Methods that guess with a model of their own.
+_WITH_MODEL = ("dflash", "draft_model", "eagle", "eagle3", "medusa", "mlp_speculator")
+_LOOKUP = ("ngram", "ngram_gpu", "[ngram]")
+# Architectures whose checkpoints carry no multi-token prediction that vLLM could use (SpeculativeConfig.hf_config_override).
+_NO_MTP = frozenset(
+    (
+        "BaichuanForCausalLM",
+        "DeepseekV2ForCausalLM",
+        "Gemma2ForCausalLM",
+        "Gemma3ForCausalLM",
+        "Gemma3ForConditionalGeneration",
+        "Glm4ForCausalLM",
+        "GptOssForCausalLM",
+        "Llama4ForConditionalGeneration",
+        "LlamaForCausalLM",
+        "MistralForCausalLM",
+        "MixtralForCausalLM",
+        "Phi3ForCausalLM",
+        "QWenLMHeadModel",
+        "Qwen2ForCausalLM",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen3ForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    )
+)
+# Speculation of which each step's tokens are on the GPU, so that steps can be scheduled ahead.
+_ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "ngram_gpu")
+
+
+def speculation(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        config = mapping(seat.args.get("speculative_config"))
+        if not config:
+            continue
+        say = error if as_read(stack, seat) else warning
+        for message, mend in (*_method(seat, config), *_draft(seat, config, stack)):
+            yield say(seat.engine.where, message, mend)
+        if config.get("method") == "suffix":
+            yield warning(
+                seat.engine.where,
+                "speculation by suffix needs the package arctic-inference, which vLLM's images do not have",
+                "install arctic-inference in the image, or use method ngram",
+            )
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    """The method as vLLM takes it when none is given."""
+    given, model = config.get("method"), config.get("model")
+    if given is not None:
+        return str(given)
+    if model in _LOOKUP:
+        return "ngram"
+    text = str(model).lower()
+    for part, method in (("eagle3", "eagle3"), ("eagle-", "eagle"), ("dflash", "dflash"), ("medusa", "medusa")):
+        if part in text:
+            return method
+    return "draft_model"
+
+
+def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    method, tokens = _name(config), whole(config.get("num_speculative_tokens"))
+    if tokens is not None and tokens < 1:
+        yield (
+            f"num_speculative_tokens is {tokens}: vLLM refuses to start",
+            "give 1 or more, or leave speculative_config out",
+        )
+    if method in _WITH_MODEL and not config.get("model") and tokens is not None:
+        yield (
+            f"speculative method {method} guesses with a model of its own and names none: vLLM refuses to start",
+            "give speculative_config.model, or use method ngram",
+        )
+    own = (method == "mtp" or method.endswith("_mtp")) and not config.get("model")
+    if own and seat.row is not None and seat.row.architecture in _NO_MTP:
+        yield (
+            f"speculative method {method} uses layers of the checkpoint that predict several tokens, and {seat.row.name} has none",
+            "use method eagle3 with a model made for it, a smaller model as draft, or ngram",
+        )
+    least, most = whole(config.get("prompt_lookup_min")), whole(config.get("prompt_lookup_max"))
+    if method in _LOOKUP and least is not None and most is not None and least > most:
+        yield (
+            f"prompt_lookup_min {least} is more than prompt_lookup_max {most}: vLLM refuses to start",
+            f"set prompt_lookup_max to {least} or more",
+        )
+    if (
+        switch(seat.args.get("async_scheduling"))
+        and method not in _ASYNC
+        and method != "mtp"
+        and not method.endswith("_mtp")
+    ):
+        yield (
+            f"async_scheduling and speculation by {method} do not go together: vLLM refuses to start",
+            "leave async_scheduling out: vLLM turns it on where it can be",
+        )
+
+
+def _draft(seat: Seat, config: Mapping[str, Any], stack: Stack) -> Iterator[tuple[str, str]]:
+    method, size = _name(config), whole(config.get("draft_tensor_parallel_size"))
+    if method in _LOOKUP or method == "suffix":
+        return
+    target = seat.engine.tensor
+    if size is not None and (size != target if method == "draft_model" else size not in (1, target)):
+        allowed = f"{target}" if method == "draft_model" or target == 1 else f"1 or {target}"
+        yield (
+            f"draft_tensor_parallel_size is {size}; allowed beside tensor parallel {target}: {allowed}",
+            "leave it out: the draft is cut like the target",
+        )
+        size = None
+    draft = find(str(config["model"]), stack.models) if config.get("model") else None
+    if draft is None or seat.row is None:
+        return
+    if (
+        method == "draft_model"
+        and draft.vocab_size != seat.row.vocab_size
+        and not switch(config.get("use_heterogeneous_vocab"))
+    ):
+        yield (
+            f"draft {draft.name} has a vocabulary of {draft.vocab_size} tokens and {seat.row.name} one of {seat.row.vocab_size}: vLLM refuses to start",
+            "take a draft of the same family and vocabulary, or set use_heterogeneous_vocab: true (slower)",
+        )
+    yield from _cut(draft, size or target)
+
+
+def _cut(draft: Model, size: int) -> Iterator[tuple[str, str]]:
+    if size > 1 and draft.attention_heads % size:
+        heads = f"{draft.attention_heads} attention heads"
+        valid = [n for n in range(1, draft.attention_heads + 1) if not draft.attention_heads % n]
+        yield (
+            f"draft {draft.name} is cut like its target, and {heads} are not a multiple of {size}: vLLM refuses to start",
+            f"take another draft, or tensor parallel of {', '.join(map(str, valid[:8]))}",
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="speculative-decoding",
+        title="Speculation has its draft, and the draft suits the target",
+        why=(
+            "A draft writes tokens that the target checks, so both need one vocabulary; it is loaded on the same GPUs and cut like the target. Methods with a model of "
+            "their own need one named, and multi-token prediction needs a checkpoint that has it. vLLM checks all of this at start, after the download."
+        ),
+        check=speculation,
+        sources=(
+            "vllm#5203",
+            "vllm#10483",
+            "vllm#10913",
+            "vllm PR#24322",
+            "vllm 0.29.0: config/speculative.py, v1/spec_decode/draft_model.py",
+        ),
+    ),
+)

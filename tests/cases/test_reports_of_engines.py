@@ -1,0 +1,81 @@
+"""Further public reports about engines, models and GPUs, each with its mended twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .report import Report, each
+from .small import Config, chat, model, pool
+from .test_a_to_b import gpus, one
+
+L8, L70 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.3-70B-Instruct"
+V3, V32 = "deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2"
+TOKEN = chat(huggingface_token={"secret": "huggingface", "key": "token"})
+
+
+def args(name: str, tensor: int = 1, **engine_args: Any) -> Config:
+    """Two replicas of a model with these engine arguments, over `tensor` GPUs each."""
+    return one(name, parallel={"tensor": tensor}, engine_args={"max_model_len": 4096, **engine_args})
+
+
+def guess(name: str, tensor: int = 1, **speculative: Any) -> Config:
+    return args(name, tensor, speculative_config={"num_speculative_tokens": 3, **speculative})
+
+
+H8, H200, A8 = gpus("H100", 8), gpus("H200", 8), gpus("A100-80G", 8)
+MEMORY = (
+    Report("vllm-project/vllm#10517", "fit-memory", (H8, TOKEN, args(L70, 2, dtype="half", max_model_len=131072)), (H8, TOKEN, args(L70, 2, dtype="half", max_model_len=8192))),
+    Report("SemiAnalysisAI/InferenceX#1587", "fit-memory", (H8, args("moonshotai/Kimi-K2.5", 8, max_model_len=262144)), (H200, args("moonshotai/Kimi-K2.5", 8, max_model_len=131072))),
+    Report("vllm-project/vllm#18550", "fit-memory", (gpus("L4"), args("Qwen/Qwen2.5-VL-7B-Instruct", max_model_len=32768, gpu_memory_utilization=0.8)), (gpus("L40S"), args("Qwen/Qwen2.5-VL-7B-Instruct", max_model_len=32768))),
+)  # fmt: skip
+CUTS = (
+    Report("vllm-project/vllm#12256", "parallel-tensor", (H8, one(V3, parallel={"tensor": 32}, replicas={"min": 1, "max": 1})), (H8, one(V3, parallel={"tensor": 8, "pipeline": 4}, replicas={"min": 1, "max": 1}))),
+    Report("vllm-project/vllm#25292", "parallel-tensor", (H8, args("Qwen/Qwen3-30B-A3B-FP8", 4)), (H8, args("Qwen/Qwen3-30B-A3B-FP8", 2))),
+    Report("vllm-project/vllm#25292 with experts whole", "parallel-tensor", (H8, args("Qwen/Qwen3-235B-A22B-FP8", 8)), (H8, one("Qwen/Qwen3-235B-A22B-FP8", parallel={"tensor": 8, "expert": True}))),
+)  # fmt: skip
+SPECULATION = (
+    Report("vllm-project/vllm#5203", "speculative-decoding", (A8, guess("Qwen/Qwen2.5-72B-Instruct", 4, model="Qwen/Qwen2.5-0.5B-Instruct")), (A8, guess("Qwen/Qwen2.5-72B-Instruct", 4, model="Qwen/Qwen2.5-7B-Instruct"))),
+    Report("vllm-project/vllm#10483", "speculative-decoding", (H8, guess("Qwen/Qwen3-32B", 4, model="Qwen/Qwen3-0.6B", draft_tensor_parallel_size=2)), (H8, guess("Qwen/Qwen3-32B", 4, model="Qwen/Qwen3-0.6B"))),
+    Report("vllm-project/vllm#10913", "speculative-decoding", (H8, guess("Qwen/Qwen2.5-3B-Instruct", 4, model="Qwen/Qwen2.5-0.5B-Instruct")), (H8, guess("Qwen/Qwen2.5-3B-Instruct", 2, model="Qwen/Qwen2.5-0.5B-Instruct"))),
+    Report("vllm-project/vllm#12323", "speculative-decoding", (H8, guess("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", model="Qwen/Qwen2.5-0.5B-Instruct")), (H8, guess("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", method="ngram", prompt_lookup_max=4))),
+    Report("vllm-project/vllm PR#24322", "speculative-decoding", (H8, guess("Qwen/Qwen3-32B", 2, method="eagle3")), (H8, guess("Qwen/Qwen3-32B", 2, method="eagle3", model="AngelSlim/Qwen3-32B_eagle3"))),
+    Report("vllm-project/vllm#54178", "speculative-decoding", (H8, guess("Qwen/Qwen3-32B", 2, method="mtp")), (H200, guess(V3, 8, method="mtp"))),
+)  # fmt: skip
+ATTENTION = (
+    Report("vllm-project/vllm PR#39594", "attention-backend", (A8, one(V32, parallel={"tensor": 8, "pipeline": 2})), (H200, args(V32, 8))),
+    Report("vllm-project/vllm#30214", "attention-backend", (gpus("B200", 8), args(V32, 8, attention_backend="CUTLASS_MLA")), (gpus("B200", 8), args(V32, 8, attention_backend="FLASHMLA_SPARSE"))),
+    Report("vllm-project/vllm#40153", "attention-backend", (H8, args("openai/gpt-oss-20b", attention_backend="FLASHINFER")), (H8, args("openai/gpt-oss-20b", attention_backend="TRITON_ATTN"))),
+    Report("vllm-project/vllm#22331", "attention-backend", (A8, args("openai/gpt-oss-20b", attention_backend="FLASH_ATTN")), (A8, args("openai/gpt-oss-20b"))),
+    Report("vllm-project/vllm#13398", "attention-backend", (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="half", attention_backend="FLASH_ATTN")), (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="half"))),
+    Report("vllm-project/vllm#10662", "engine-argument-kinds", (gpus("A10G"), args("Qwen/Qwen2.5-1.5B-Instruct", attention_backend="XFORMERS")), (gpus("A10G"), args("Qwen/Qwen2.5-1.5B-Instruct", attention_backend="TRITON_ATTN"))),
+    Report("vllm-project/vllm#23203", "quantisation-capability", (gpus("T4", 4), args("openai/gpt-oss-20b", 4)), (gpus("L4", 4), args("openai/gpt-oss-20b", 4))),
+    Report("vllm-project/vllm#1592", "dtype-capability", (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16")), (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="half"))),
+)  # fmt: skip
+ARGUMENTS = (
+    Report("vllm-project/vllm#9398", "engine-arguments", (gpus("L4"), args("Qwen/Qwen3-8B", num_scheduler_steps=8)), (gpus("L4"), args("Qwen/Qwen3-8B"))),
+    Report("xorbitsai/inference#2900", "engine-arguments", (gpus("L4"), args("Qwen/Qwen3-8B", guided_decoding_backend="outlines")), (gpus("L4"), args("Qwen/Qwen3-8B", structured_outputs_config={"backend": "outlines"}))),
+    Report("vllm-project/vllm#5944", "engine-arguments", (gpus("L4"), args("Qwen/Qwen3-8B", worker_use_ray=True)), (gpus("L4"), args("Qwen/Qwen3-8B", distributed_executor_backend="ray"))),
+    Report("verl-project/verl PR#7626", "engine-argument-values", (H8, args("Qwen/Qwen3-8B", max_model_len=32768, max_num_batched_tokens=8192, enable_chunked_prefill=False)), (H8, args("Qwen/Qwen3-8B", max_model_len=32768, max_num_batched_tokens=8192))),
+    Report("unslothai/unsloth-zoo#1211", "engine-argument-values", (H8, args("Qwen/Qwen3-8B", max_num_batched_tokens=2048, enable_chunked_prefill=False)), (H8, args("Qwen/Qwen3-8B", max_num_batched_tokens=4096, enable_chunked_prefill=False))),
+    Report("decoderesearch/interp-engine PR#2", "model-images", (gpus("L4"), args("google/gemma-3-4b-it", max_num_batched_tokens=128, max_num_seqs=16)), (gpus("L4"), args("google/gemma-3-4b-it", max_num_batched_tokens=2048))),
+    Report("ray-project/ray#53795", "model-tools", (gpus("L4"), args("Qwen/Qwen2.5-7B-Instruct", tool_call_parser="hermes")), (gpus("L4"), args("Qwen/Qwen2.5-7B-Instruct", tool_call_parser="hermes", enable_auto_tool_choice=True)), "warning"),
+    Report("vllm-project/vllm#29643", "model-tools", (H8, args("openai/gpt-oss-20b", tool_call_parser="deepseek_v3", enable_auto_tool_choice=True)), (H8, args("openai/gpt-oss-20b", tool_call_parser="openai", enable_auto_tool_choice=True)), "warning"),
+    Report("vllm-project/vllm#14359", "engine-argument-needs", (gpus("L4"), args("microsoft/Phi-4-mini-instruct", enable_auto_tool_choice=True)), (gpus("L4"), args("microsoft/Phi-4-mini-instruct", enable_auto_tool_choice=True, tool_call_parser="phi4_mini_json"))),
+    Report("vllm-project/vllm#19693", "quantisation-method", (gpus("L4"), TOKEN, args(L8, quantization="bitsandbytes")), (gpus("L4"), TOKEN, args(L8, quantization="fp8"))),
+    Report("vllm-project/vllm PR#41237", "model-cache-transfer", (model(disaggregation={}, env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),), (model(disaggregation={}),)),
+)  # fmt: skip
+PLACES = (
+    Report("ray-project/ray-llm#129", "accelerator-detected", (gpus("A100-80G"), one("Qwen/Qwen3-8B", accelerator_type="A100-80G")), (gpus("A100-80G"), one("Qwen/Qwen3-8B", accelerator_type="A100"))),
+    Report("ray-project/ray-llm#72", "accelerator-name", (one("Qwen/Qwen3-8B", accelerator_type="RTX"),), (one("Qwen/Qwen3-8B", accelerator_type="L4"),)),
+    Report("ray-project/ray#51242", "gpu-share-form", (one("Qwen/Qwen2.5-1.5B-Instruct", ray_actor_options={"num_gpus": 1}),), (one("Qwen/Qwen2.5-1.5B-Instruct"),)),
+    Report("ray-project/ray PR#62276", "gpu-share-bundles", (one("Qwen/Qwen3-8B", placement={"bundles": [{"CPU": 4}]}),), (one("Qwen/Qwen3-8B", placement={"bundles": [{"CPU": 4, "GPU": 1}]}),)),
+    Report("ray-project/kuberay#4366", "parallel-data", (pool(gpus_per_node=2), one("Qwen/Qwen2.5-1.5B-Instruct", engine_args={"max_model_len": 2048, "data_parallel_size": 2})), (pool(gpus_per_node=2), one("Qwen/Qwen2.5-1.5B-Instruct", engine_args={"max_model_len": 2048})), "warning"),
+)  # fmt: skip
+
+
+@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *ARGUMENTS, *PLACES))
+def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
+    assert (report.rule, report.severity) in report.said(report.broken)
+    mended = report.said(report.mended)
+    assert {rule for rule, severity in mended if severity == "error"} == set()
+    assert report.rule not in {rule for rule, _ in mended}
