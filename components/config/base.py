@@ -8,9 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 
 class Strict(BaseModel):
-    """Base of every config model. Field docstrings become the descriptions in the published schema."""
+    """Base of every config model. Field docstrings become the descriptions in the reference (reference.py reads them).
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+    Importing is kept cheap, since every command and every program pays for it: validators are built once, for the whole
+    environment, when it is read (defer_build; so defaults are made by model_construct, which needs none), and docstrings are
+    read by who prints them (pydantic's use_attribute_docstrings parses the source of each class at import).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, protected_namespaces=())
 
 
 # RFC 1035 label: what KubeRay asks of a name (controllers/ray/utils/validation.go); lengths are judged by rules,

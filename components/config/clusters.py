@@ -166,7 +166,7 @@ class AwsCluster(Strict):
     """At the end of the version's standard support: standard upgrades the control plane, extended stays and costs six times as much."""
     addon_versions: Annotated[dict[str, str], AfterValidator(_addons)] = {}
     """Versions of EKS add-ons set by hand; derived: EKS' default for the cluster's Kubernetes version."""
-    network: Network = Network()
+    network: Network = Network.model_construct()
     """The VPC."""
     public_endpoint_cidrs: tuple[PublicCidr, ...] = ()
     """Who may reach the API server from outside; none: private endpoint only."""

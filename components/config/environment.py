@@ -20,11 +20,11 @@ def _off(value: Any) -> Any:
 class Environment(Strict):
     """One environment, as in the `config:` of Pulumi.<env>.yaml, each key prefixed with the project's name."""
 
-    cluster: Cluster = ExistingCluster()
+    cluster: Cluster = ExistingCluster.model_construct()
     """The Kubernetes cluster."""
-    versions: VersionOverrides = VersionOverrides()
+    versions: VersionOverrides = VersionOverrides.model_construct()
     """Versions set by hand."""
-    software: Software = Software()
+    software: Software = Software.model_construct()
     """Cluster software."""
     node_pools: Pools = {}
     """Node pools, by name."""
@@ -36,7 +36,7 @@ class Environment(Strict):
     """Further model rows, by id, for models that the catalog does not have."""
     services: dict[Name, Service] = {}
     """Services, by name."""
-    budget: Budget = Budget()
+    budget: Budget = Budget.model_construct()
     """Ceilings."""
     env: Env = {}
     """Environment of every Ray container of every service."""

@@ -93,7 +93,7 @@ class Lora(Strict):
 class Disaggregation(Strict):
     """Prefill and decode in engines of their own. The model's own settings are decode's; these are prefill's."""
 
-    prefill_replicas: Replicas = Replicas()
+    prefill_replicas: Replicas = Replicas.model_construct()
     """Prefill replicas."""
     prefill_engine_args: Json = {}
     """Engine arguments of prefill, over the model's."""
@@ -114,13 +114,13 @@ class Model(Strict):
     """Where weights come from: a Hugging Face id, s3://..., or a folder in the image or a mounted volume; the model id when not given."""
     device: Literal["gpu", "cpu"] = "gpu"
     """gpu, or cpu for an engine on CPU."""
-    gpu: Gpu = Gpu()
+    gpu: Gpu = Gpu.model_construct()
     """Share or slice of a GPU."""
-    parallel: Parallel = Parallel()
+    parallel: Parallel = Parallel.model_construct()
     """Tensor, pipeline, data, expert parallel."""
     engine_args: Json = {}
     """vLLM engine arguments (AsyncEngineArgs names). Those that this stack derives may be given and are then judged."""
-    replicas: Replicas = Replicas()
+    replicas: Replicas = Replicas.model_construct()
     """Replicas and load."""
     pool: Name | None = None
     """Node pool of this model's workers, when not the service's."""
@@ -130,13 +130,13 @@ class Model(Strict):
     """KV cache of a CPU engine (GiB, whole); derived: 1."""
     accelerator_type: str | None = None
     """Ray accelerator type; derived from the pool's GPU."""
-    placement: Placement = Placement()
+    placement: Placement = Placement.model_construct()
     """Placement group set by hand."""
     ray_actor_options: Json = {}
     """Ray actor options of the replica actor, set by hand."""
     deployment_config: Json = {}
     """Further Ray Serve deployment options (graceful_shutdown_timeout_s, health_check_period_s, ...)."""
-    routing: Routing = Routing()
+    routing: Routing = Routing.model_construct()
     """Request router."""
     lora: Lora | None = None
     """LoRA adapters."""

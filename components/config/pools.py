@@ -36,7 +36,7 @@ class GpuSharing(Strict):
 
 
 class _Pool(Strict):
-    sharing: GpuSharing = GpuSharing()
+    sharing: GpuSharing = GpuSharing.model_construct()
     """How one GPU is shared between pods."""
     labels: NodeLabels = {}
     """Further node labels; llm-serving/pool is always set."""

@@ -5,6 +5,10 @@ A test keeps the committed page the same as what this prints.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
@@ -14,6 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from .base import Strict
 from .environment import Environment
 
 
@@ -29,10 +34,28 @@ def page() -> str:
     for model in seen:
         lines += ["", f"## {model.__name__}", "", (model.__doc__ or "").strip().splitlines()[0], ""]
         lines += ["| field | type | default | what it is |", "|---|---|---|---|"]
+        described = descriptions(model)
         for name, field in model.model_fields.items():
-            lines.append(f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_text(field.description)} |")
+            text = _text(described.get(name))
+            lines.append(f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {text} |")
             seen += [found for found in _models(field.annotation) if found not in seen]
     return "\n".join(lines) + "\n"
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """The docstring under each field of a model and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if not issubclass(base, Strict) or base is Strict:
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        body = definition.body if isinstance(definition, ast.ClassDef) else []
+        for field, text in itertools.pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                value = text.value.value if isinstance(text.value, ast.Constant) else None
+                if isinstance(value, str):
+                    found[field.target.id] = inspect.cleandoc(value)
+    return found
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

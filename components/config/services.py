@@ -210,29 +210,29 @@ class Service(Strict):
     """Models, by the name clients use."""
     pool: Name | None = None
     """Node pool of the workers; derived: the only GPU pool, when there is one."""
-    image: Image = Image()
+    image: Image = Image.model_construct()
     """Image of head and workers."""
-    head: Head = Head()
+    head: Head = Head.model_construct()
     """Ray head."""
-    worker: Worker = Worker()
+    worker: Worker = Worker.model_construct()
     """Worker pods."""
-    autoscaling: Autoscaling = Autoscaling()
+    autoscaling: Autoscaling = Autoscaling.model_construct()
     """Ray autoscaler."""
-    scaling: Scaling = Scaling()
+    scaling: Scaling = Scaling.model_construct()
     """Scaling of kind vllm."""
-    upgrade: Upgrade = Upgrade()
+    upgrade: Upgrade = Upgrade.model_construct()
     """Upgrade strategy."""
-    fault_tolerance: FaultTolerance = FaultTolerance()
+    fault_tolerance: FaultTolerance = FaultTolerance.model_construct()
     """GCS fault tolerance."""
-    auth: Auth = Auth()
+    auth: Auth = Auth.model_construct()
     """Ray authentication."""
-    expose: Expose = Expose()
+    expose: Expose = Expose.model_construct()
     """Endpoint."""
-    api_keys: ApiKeys = ApiKeys()
+    api_keys: ApiKeys = ApiKeys.model_construct()
     """API keys of the endpoint, by reference."""
-    network: NetworkPolicy = NetworkPolicy()
+    network: NetworkPolicy = NetworkPolicy.model_construct()
     """Network policy."""
-    metrics: Metrics = Metrics()
+    metrics: Metrics = Metrics.model_construct()
     """Scraping of metrics."""
     disruption_budget: bool = True
     """PodDisruptionBudgets, so that a drain takes one replica at a time."""

@@ -120,27 +120,27 @@ class Software(Strict):
 
     batch_scheduler: BatchScheduler = "none"
     """Gang scheduler for Ray pods; exactly one, or none."""
-    gpu_operator: GpuOperator = GpuOperator()
+    gpu_operator: GpuOperator = GpuOperator.model_construct()
     """NVIDIA GPU Operator."""
-    kuberay: KubeRay = KubeRay()
+    kuberay: KubeRay = KubeRay.model_construct()
     """KubeRay operator."""
-    kai: Kai = Kai()
+    kai: Kai = Kai.model_construct()
     """KAI Scheduler."""
-    volcano: Volcano = Volcano()
+    volcano: Volcano = Volcano.model_construct()
     """Volcano."""
-    vgpu_plugin: VgpuPlugin = VgpuPlugin()
+    vgpu_plugin: VgpuPlugin = VgpuPlugin.model_construct()
     """Device plugin of Volcano vGPU."""
-    autoscaler: Autoscaler = Autoscaler()
+    autoscaler: Autoscaler = Autoscaler.model_construct()
     """Karpenter or cluster-autoscaler."""
-    efa_plugin: EfaPlugin = EfaPlugin()
+    efa_plugin: EfaPlugin = EfaPlugin.model_construct()
     """EFA device plugin."""
-    load_balancer_controller: LoadBalancerController = LoadBalancerController()
+    load_balancer_controller: LoadBalancerController = LoadBalancerController.model_construct()
     """AWS Load Balancer Controller."""
-    monitoring: Monitoring = Monitoring()
+    monitoring: Monitoring = Monitoring.model_construct()
     """Prometheus and dashboards."""
-    keda: Keda = Keda()
+    keda: Keda = Keda.model_construct()
     """Autoscaler of plain vLLM."""
-    gateway: Gateway = Gateway()
+    gateway: Gateway = Gateway.model_construct()
     """Gateway API."""
 
 
@@ -170,11 +170,11 @@ class Queue(Strict):
 
     parent: Name | None = None
     """Parent queue; only leaves take workloads."""
-    gpu: QueueShare = QueueShare()
+    gpu: QueueShare = QueueShare.model_construct()
     """GPUs."""
-    cpu: QueueShare = QueueShare(quota=-1)
+    cpu: QueueShare = QueueShare.model_construct(quota=-1)
     """CPU cores."""
-    memory_gib: QueueShare = QueueShare(quota=-1)
+    memory_gib: QueueShare = QueueShare.model_construct(quota=-1)
     """Memory in GiB."""
     priority: NonNegative = 100
     """Order among siblings."""
