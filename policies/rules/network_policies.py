@@ -5,6 +5,7 @@ Not for who may not (exposure.py), or for security groups (network.py).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,12 +36,43 @@ def _matches(selector: object, labels: Mapping[str, str]) -> bool:
     return all(labels.get(str(k)) == str(v) for k, v in mapping(given.get("matchLabels")).items())
 
 
-def _policies(stack: Stack, namespace: str) -> list[Object]:
-    return [o for o in stack.objects if o.kind == "NetworkPolicy" and o.namespace == namespace]
+class _Policies:
+    """Policies of a stack by namespace and by the rarest of the labels that they ask for: a service among a thousand meets its own."""
+
+    def __init__(self, stack: Stack) -> None:
+        found = [o for o in stack.objects if o.kind == "NetworkPolicy"]
+        asked = [self._pairs(o) for o in found]
+        often = Counter(pair for pairs in asked for pair in pairs)
+        self._by_label: dict[tuple[str, str, str], list[tuple[int, Object]]] = {}
+        for place, (policy, pairs) in enumerate(zip(found, asked, strict=True)):
+            rarest = min(pairs, key=lambda pair: often[pair], default=("", "", ""))
+            self._by_label.setdefault((policy.namespace, *rarest[1:]), []).append((place, policy))
+
+    @staticmethod
+    def _pairs(policy: Object) -> list[tuple[str, str, str]]:
+        selector = mapping(mapping(policy.manifest.get("spec")).get("podSelector"))
+        return [(policy.namespace, str(k), str(v)) for k, v in mapping(selector.get("matchLabels")).items()]
+
+    def of(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
+        """Those that may select pods with these labels, in the stack's order."""
+        near = (self._by_label.get((namespace, *pair), ()) for pair in (("", ""), *labels.items()))
+        return [policy for _, policy in sorted((each for found in near for each in found), key=lambda each: each[0])]
 
 
-def _rules(found: list[Object], labels: Mapping[str, str], way: str) -> tuple[list[Object], Rules]:
+_last: tuple[Stack, _Policies] | None = None
+
+
+def _policies(stack: Stack) -> _Policies:
+    """The last answer is kept: every rule here asks for the same."""
+    global _last
+    if _last is None or _last[0] is not stack:
+        _last = (stack, _Policies(stack))
+    return _last[1]
+
+
+def _rules(stack: Stack, namespace: str, labels: Mapping[str, str], way: str) -> tuple[list[Object], Rules]:
     """(policies that close this way for the pods, all rules that open it again). way: ingress or egress."""
+    found = _policies(stack).of(namespace, labels)
     closing: list[Object] = []
     rules: Rules = []
     for item in found:
@@ -73,7 +105,7 @@ def operator(stack: Stack) -> Iterator[Problem]:
         head = workload.head
         if head is None or workload.kind not in ("RayService", "RayJob"):
             continue
-        closing, rules = _rules(_policies(stack, workload.namespace), _labels(workload, head), "ingress")
+        closing, rules = _rules(stack, workload.namespace, _labels(workload, head), "ingress")
         open_to = [
             peer
             for rule in rules
@@ -94,13 +126,11 @@ def own_pods(stack: Stack) -> Iterator[Problem]:
         head = workload.head
         if head is None or not workload.groups:
             continue
-        found = _policies(stack, workload.namespace)
-        if not found:
-            continue
         for group, other in ((head, workload.groups[0]), (workload.groups[0], head)):
-            closing, rules = _rules(found, _labels(workload, group), "ingress")
-            theirs = _labels(workload, other)
-            let_in = any(not rule.get("ports") and _lets(rule, "from", theirs) for rule in rules)
+            closing, rules = _rules(stack, workload.namespace, _labels(workload, group), "ingress")
+            # a selector of either half is meant for the cluster: labels may be unknown until they are made
+            either = (_labels(workload, group), _labels(workload, other))
+            let_in = any(not rule.get("ports") and _lets(rule, "from", each) for rule in rules for each in either)
             if closing and not let_in and not any(_partly_unknown(rule) for rule in rules):
                 which = "head" if group is head else "workers"
                 yield error(
@@ -135,7 +165,7 @@ def egress(stack: Stack) -> Iterator[Problem]:
         pods = workload.head or (workload.groups[0] if workload.groups else None)
         if pods is None:
             continue
-        closing, rules = _rules(_policies(stack, workload.namespace), _labels(workload, pods), "egress")
+        closing, rules = _rules(stack, workload.namespace, _labels(workload, pods), "egress")
         if not closing:
             continue
         if not any(_on_port(rule, DNS) for rule in rules):
@@ -165,7 +195,7 @@ def clients(stack: Stack) -> Iterator[Problem]:
         )
         if not behind or not workload.groups:
             continue
-        closing, rules = _rules(_policies(stack, workload.namespace), _labels(workload, workload.groups[0]), "ingress")
+        closing, rules = _rules(stack, workload.namespace, _labels(workload, workload.groups[0]), "ingress")
         serving = [rule for rule in rules if rule.get("ports") and _on_port(rule, 8000)]
         if (
             closing
