@@ -36,22 +36,16 @@ class KarpenterNodePool(pulumi.ComponentResource):
     ) -> None:
         super().__init__("llm-serving:aws:KarpenterNodePool", name, {}, opts)
         efa = [placement.efa_security_group_id] if placement.efa_security_group_id is not None else []
-        spec = pulumi.Output.all(
+        # Plain where it can be: what is known before anything is made is judged in the first preview (policies/pack.py).
+        spec = node_class(
+            pool,
+            config,
             role=node_role_name,
-            subnets=pulumi.Output.all(*placement.subnet_ids),
-            groups=pulumi.Output.all(security_group_id, *efa),
-            placement=placement.placement_group,
-        ).apply(
-            lambda known: node_class(
-                pool,
-                config,
-                role=known["role"],
-                subnet_ids=known["subnets"],
-                security_group_ids=known["groups"],
-                placement_group=known["placement"],
-                tags=dict(tags),
-            )["spec"]
-        )
+            subnet_ids=placement.subnet_ids,
+            security_group_ids=[security_group_id, *efa],
+            placement_group=placement.placement_group,
+            tags=dict(tags),
+        )["spec"]
         class_object = k8s.apiextensions.CustomResource(
             f"{name}-class",
             api_version="karpenter.k8s.aws/v1",

@@ -19,13 +19,13 @@ def node_class(
     pool: NodePool,
     config: AwsPool,
     *,
-    role: str,
-    subnet_ids: Sequence[str],
-    security_group_ids: Sequence[str],
-    placement_group: str | None,
+    role: Any,
+    subnet_ids: Sequence[Any],
+    security_group_ids: Sequence[Any],
+    placement_group: Any,
     tags: dict[str, str],
 ) -> dict[str, Any]:
-    """The EC2NodeClass: which image, disks and network the nodes start with."""
+    """The EC2NodeClass: which image, disks and network the nodes start with. Role, ids and group are text that may not be known yet."""
     spec: dict[str, Any] = {
         **_ami(pool, config),
         "role": role,

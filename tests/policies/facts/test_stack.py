@@ -52,11 +52,14 @@ def test_a_first_preview_knows_all_of_a_managed_pool_that_rules_read() -> None:
     assert preview == update
 
 
-def test_a_first_preview_tells_that_node_classes_are_not_known_yet() -> None:
-    not_known = {each.where: each.paths for each in read_back(preview=True).not_known}
-    assert set(not_known.values()) == {("spec",)}
-    assert {name.rsplit(" ", 1)[0] for name in not_known} == {"EC2NodeClass"}
-    assert read_back(preview=False).not_known == ()
+def test_a_first_preview_knows_all_that_rules_read_of_karpenters_pools() -> None:
+    assert read_back(preview=True).not_known == ()
+    preview, update = (
+        comparable(pool for pool in read_back(preview=each).stack.pools if pool.kind == "karpenter")
+        for each in (True, False)
+    )
+    assert len(preview) > 3
+    assert preview == update
 
 
 def test_sharing_of_the_system_itself_is_read_back_too() -> None:
