@@ -5,6 +5,7 @@ Not for: software that comes by Helm (operators, schedulers, autoscalers).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import pulumi
@@ -25,11 +26,12 @@ def addon(
     pinned: Mapping[str, str],
     opts: pulumi.ResourceOptions,
     identity: tuple[str, pulumi.Input[str]] | None = None,
+    configuration: Mapping[str, str] | None = None,
 ) -> aws.eks.Addon:
     """An add-on at its pinned version, else at the one EKS gives by default for this Kubernetes version.
 
     The default is looked up and not left out: an add-on without a version stays behind when the control plane is upgraded.
-    `identity` is a service account of the add-on and the role its pods get.
+    `identity` is a service account of the add-on and the role its pods get; `configuration` what differs from its defaults.
     """
     version: pulumi.Input[str] | None = pinned.get(addon_name)
     if version is None:
@@ -51,6 +53,7 @@ def addon(
         ]
         if identity
         else None,
+        configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
         opts=opts,
     )
 

@@ -202,5 +202,7 @@ class EksCluster(pulumi.ComponentResource):
             pinned,
             pulumi.ResourceOptions(parent=self, depends_on=[agent]),
             identity=("aws-node", cni_role.arn),
+            # off by default, and then a NetworkPolicy is an object that nothing enforces
+            configuration={"enableNetworkPolicy": "true"},
         )
         return (agent, proxy, cni)

