@@ -26,6 +26,7 @@ class Loop:
 
     client: openai.OpenAI
     pause: float = 0.2
+    model: str = MODEL
     requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Loop:
@@ -45,7 +46,7 @@ class Loop:
             error = None
             try:
                 self.client.chat.completions.create(
-                    model=MODEL, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
+                    model=self.model, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
                 )
             except openai.OpenAIError as failure:
                 error = type(failure).__name__

@@ -1,0 +1,48 @@
+"""What Ray's dashboard says, by its REST API and with the token that KubeRay made: applications, deployments, replicas."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+
+from local import endpoint
+from tests.e2e.kuberay import kubectl
+from tests.e2e.modes.stacks import NAMESPACE
+
+
+def cluster_of(service: str) -> str:
+    """The Ray cluster that answers for a RayService now."""
+    found = json.loads(kubectl("get", "rayservice", service, "-n", NAMESPACE, "-o", "json").stdout)
+    return str(found["status"]["activeServiceStatus"]["rayClusterName"])
+
+
+def token(cluster: str) -> str:
+    """Its token, from the Secret of the same name."""
+    found = json.loads(kubectl("get", "secret", cluster, "-n", NAMESPACE, "-o", "json").stdout)
+    return base64.b64decode(found["data"]["auth_token"]).decode()
+
+
+def get(cluster: str, path: str) -> Any:
+    """A GET of the dashboard."""
+    with endpoint.reach(NAMESPACE, f"{cluster}-head-svc", 8265) as url:
+        answer = httpx.get(f"{url}{path}", headers={"Authorization": f"Bearer {token(cluster)}"}, timeout=30)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def replicas(service: str) -> dict[str, int]:
+    """Running replicas by deployment."""
+    applications = get(cluster_of(service), "/api/serve/applications/")["applications"]
+    return {
+        name: sum(replica["state"] == "RUNNING" for replica in deployment["replicas"])
+        for application in applications.values()
+        for name, deployment in application["deployments"].items()
+    }
+
+
+def engines(service: str, model: str) -> int:
+    """Running replicas of a model."""
+    return sum(count for name, count in replicas(service).items() if model.replace(".", "_") in name)
