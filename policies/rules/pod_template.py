@@ -1,7 +1,7 @@
 """What the API server refuses in a pod: the template around it is accepted, and then no pod of it is ever made.
 
 The CRDs of KubeRay check types and required fields of pod templates and no more; the rest is checked when a pod is created.
-Source of every check: kubernetes 1.34, pkg/apis/core/validation. Not for: pods on nodes (placement.py), privileges
+Source of every check: kubernetes 1.34, pkg/apis/core/validation. Not for: limits and requests (pod_resources.py), privileges
 (pod_security.py).
 """
 
@@ -14,15 +14,13 @@ from typing import Any
 
 from policies.catalog.lookup import closest_names
 from policies.facts import Stack
-from policies.facts.quantities import items, mapping, quantity, whole
+from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_of
-from ._values import amount, listed
+from ._values import listed
+from .pod_resources import QUANTITY, SOURCE, containers
 
-_QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
-_STANDARD = ("cpu", "memory", "ephemeral-storage")
-_QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _CLAIMS = {"secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName"}
@@ -32,96 +30,6 @@ _CHOICES = {
 }
 _PULL = ("Always", "IfNotPresent", "Never")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
-_MIB = 2**20
-
-
-def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for key in ("containers", "initContainers"):
-        for index, each in enumerate(map(mapping, items(pod.get(key)))):
-            yield str(each.get("name") or f"{key}[{index}]"), each
-
-
-def resources(stack: Stack) -> Iterator[Problem]:
-    for workload in stack.workloads:
-        for group in pods_of(workload):
-            for name, container in _containers(mapping(group.pod)):
-                given = mapping(container.get("resources"))
-                limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
-                for kind, values in (("limit", limits), ("request", requests)):
-                    for resource, value in values.items():
-                        yield from _quantity(f"{group.where}", f"container '{name}': {kind}", str(resource), value)
-                for resource in {**limits, **requests}:
-                    yield from _pair(group.where, name, str(resource), limits.get(resource), requests.get(resource))
-
-
-def _quantity(where: str, what: str, resource: str, value: Any) -> Iterator[Problem]:
-    if resource not in _STANDARD and not resource.startswith("hugepages-") and not _QUALIFIED.fullmatch(resource):
-        others = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
-        near = [n for n in others if resource.lower().endswith(n.rsplit("/", 1)[-1])] or closest_names(
-            resource, _STANDARD, 1
-        )
-        yield error(
-            where,
-            f"{what} of '{resource}': no resource of Kubernetes, and names of others have a domain",
-            f"use '{near[0]}'" if near else "use cpu, memory, or a name such as nvidia.com/gpu",
-        )
-        return
-    if value is None:
-        return
-    text = str(value).strip()
-    if isinstance(value, bool) or not _QUANTITY.fullmatch(text):
-        near = re.sub(r"([KMGTP])(i?)[bB]$", r"\1i", text.upper().replace("I", "i")) if text[-1:] in "bBgm" else ""
-        hint = near if _QUANTITY.fullmatch(near) else "28Gi" if resource == "memory" else "2"
-        yield error(where, f"{what} of {resource} is '{text}', no quantity of Kubernetes", f"write {hint}")
-        return
-    number = quantity(value)
-    if number is None:
-        return  # an exponent
-    if number < 0:
-        yield error(where, f"{what} of {resource} is {text}, less than 0", "give 0 or more")
-    elif not _sound(resource, number) and resource != "memory":
-        yield error(
-            where,
-            f"{what} of {resource} is {text}: only CPU and memory may be parts, and the API server refuses the pod",
-            "give a whole number; a part of a GPU is gpu.share with a pool's sharing (mig, time_slicing, mps, kai)",
-        )
-    elif not _sound(resource, number):
-        yield error(
-            where,
-            f"{what} of memory is {text}, which is {amount(number)} bytes",
-            f"write {amount(number)}Gi" if number.is_integer() else "write MiB as Mi, GiB as Gi",
-        )
-
-
-def _pair(where: str, name: str, resource: str, limit: Any, request: Any) -> Iterator[Problem]:
-    most, least = quantity(limit), quantity(request)
-    if any(number is not None and not _sound(resource, number) for number in (most, least)):
-        return  # said already
-    if resource in _STANDARD:
-        if most is not None and least is not None and least > most:
-            yield error(
-                where,
-                f"container '{name}' requests {request} of {resource} and is limited to {limit}: the API server refuses the pod",
-                f"set the limit to {request}, or request at most {limit}",
-            )
-    elif least is not None and most is None:
-        yield error(
-            where,
-            f"container '{name}' requests {request} of {resource} without a limit: the API server refuses the pod",
-            f"set the limit to {request}",
-        )
-    elif least is not None and least != most:
-        yield error(
-            where,
-            f"container '{name}' requests {request} of {resource} and is limited to {limit}: such resources cannot be overcommitted",
-            "make both the same, or leave the request out",
-        )
-
-
-def _sound(resource: str, number: float) -> bool:
-    return number >= (_MIB if resource == "memory" and number else 0) and (
-        resource in _STANDARD or float(number).is_integer()
-    )
 
 
 def volumes(stack: Stack) -> Iterator[Problem]:
@@ -139,7 +47,7 @@ def volumes(stack: Stack) -> Iterator[Problem]:
                     yield error(group.where, f"{count} volumes are called '{name}'", "give each a name of its own")
             for volume in declared:
                 yield from _volume(group.where, volume)
-            for name, container in _containers(pod):
+            for name, container in containers(pod):
                 mounts = [mapping(mount) for mount in items(container.get("volumeMounts"))]
                 for mount in mounts:
                     if str(mount.get("name", "")) not in names:
@@ -165,7 +73,7 @@ def _volume(where: str, volume: Mapping[str, Any]) -> Iterator[Problem]:
         if kind in volume and not mapping(volume[kind]).get(key):
             yield error(where, f"volume '{name}' of kind {kind} has no {key}", f"set {key}")
     size = mapping(volume.get("emptyDir")).get("sizeLimit")
-    if size is not None and not _QUANTITY.fullmatch(str(size).strip()):
+    if size is not None and not QUANTITY.fullmatch(str(size).strip()):
         yield error(where, f"sizeLimit of volume '{name}' is '{size}', no quantity of Kubernetes", "write 16Gi")
 
 
@@ -187,8 +95,8 @@ def fields(stack: Stack) -> Iterator[Problem]:
                     )
             for given in map(mapping, items(pod.get("tolerations"))):
                 yield from _toleration(group.where, given)
-            names = Counter(name for name, _ in _containers(pod))
-            for name, container in _containers(pod):
+            names = Counter(name for name, _ in containers(pod))
+            for name, container in containers(pod):
                 if names[name] > 1:
                     yield error(
                         group.where, f"{names[name]} containers are called '{name}'", "give each a name of its own"
@@ -262,30 +170,19 @@ def _container(where: str, name: str, container: Mapping[str, Any]) -> Iterator[
         )
 
 
-_SOURCE = "kubernetes v1.34: pkg/apis/core/validation/validation.go"
 RULES: tuple[Rule, ...] = (
-    Rule(
-        id="pod-resources",
-        title="Limits and requests are quantities that go together",
-        why=(
-            "Only CPU and memory may be parts or be requested below their limit. GPUs, EFA interfaces and huge pages are whole numbers, limit and request the same. "
-            "The custom resource is accepted with anything; the operator then makes pods that the API server refuses, for ever."
-        ),
-        check=resources,
-        sources=(_SOURCE, "volcano#822", "k8s-device-plugin#458"),
-    ),
     Rule(
         id="pod-volumes",
         title="Mounts name volumes that the pod has",
         why="A mount of a volume that is not declared, or a volume without its source, makes every pod of the template invalid; KubeRay only logs it.",
         check=volumes,
-        sources=(_SOURCE,),
+        sources=(SOURCE,),
     ),
     Rule(
         id="pod-fields",
         title="Fields of a pod have values that Kubernetes knows",
         why="Restart and pull policies, tolerations, ports, probes and environment are checked when a pod is made, not when its template is.",
         check=fields,
-        sources=(_SOURCE,),
+        sources=(SOURCE,),
     ),
 )

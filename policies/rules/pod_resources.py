@@ -1,0 +1,122 @@
+"""Limits and requests of containers: quantities that Kubernetes reads, and pairs that the API server takes.
+
+A custom resource is accepted with anything in its pod templates; what is wrong is refused when the operator makes a pod. Source:
+kubernetes 1.34, pkg/apis/core/validation. Not for: whether a pod fits a node (placement.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from policies.catalog.lookup import closest_names
+from policies.facts import Stack
+from policies.facts.quantities import items, mapping, quantity
+from policies.finding import Problem, Rule, error
+
+from ._places import pods_of
+from ._values import amount
+
+QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+SOURCE = "kubernetes v1.34: pkg/apis/core/validation/validation.go"
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_OTHERS = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
+_QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_MIB = 2**20
+
+
+def containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, container) of a pod, those that only start it included."""
+    for key in ("containers", "initContainers"):
+        for index, each in enumerate(map(mapping, items(pod.get(key)))):
+            yield str(each.get("name") or f"{key}[{index}]"), each
+
+
+def resources(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        for group in pods_of(workload):
+            for name, container in containers(mapping(group.pod)):
+                given = mapping(container.get("resources"))
+                limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
+                for resource in {**limits, **requests}:
+                    pair = _plain(limits.get(resource)), _plain(requests.get(resource))
+                    for message, mend in _problems(str(resource), *pair):
+                        yield error(group.where, f"container '{name}'{message}", mend)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _problems(resource: str, limit: Any, request: Any) -> tuple[tuple[str, str], ...]:
+    """(message after the container's name, mend) for one resource. Kept: a thousand pods ask for the same few."""
+    if resource not in _STANDARD and not resource.startswith("hugepages-") and not _QUALIFIED.fullmatch(resource):
+        near = [name for name in _OTHERS if resource.lower().endswith(name.rsplit("/", 1)[-1])]
+        near = near or list(closest_names(resource, _STANDARD, 1))
+        mend = f"use '{near[0]}'" if near else "use cpu, memory, or a name such as nvidia.com/gpu"
+        return ((f" asks for '{resource}': no resource of Kubernetes, and names of others have a domain", mend),)
+    stated = (("limit", limit), ("request", request))
+    alone = [(f": {kind} {found[0]}", found[1]) for kind, value in stated if (found := _alone(resource, value))]
+    return tuple(alone) or tuple(_together(resource, limit, request))
+
+
+def _alone(resource: str, value: Any) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    text = str(value).strip()
+    if isinstance(value, bool) or not QUANTITY.fullmatch(text):
+        guess = re.sub(r"[bB]$", "", text.upper().replace("I", "i"))
+        guess = guess if guess.endswith("i") or not guess[-1:].isalpha() else f"{guess}i"
+        hint = guess if QUANTITY.fullmatch(guess) else "28Gi" if resource == "memory" else "2"
+        return f"of {resource} is '{text}', no quantity of Kubernetes", f"write {hint}"
+    number = quantity(value)
+    if number is None:
+        return None  # an exponent
+    if number < 0:
+        return f"of {resource} is {text}, less than 0", "give 0 or more"
+    if resource not in _STANDARD and not number.is_integer():
+        return (
+            f"of {resource} is {text}: only CPU and memory may be parts, and the API server refuses the pod",
+            "give a whole number; a part of a GPU is gpu.share with a pool's sharing (mig, time_slicing, mps, kai)",
+        )
+    if resource == "memory" and 0 < number < _MIB:
+        mend = f"write {amount(number)}Gi" if number.is_integer() else "write MiB as Mi, GiB as Gi"
+        return f"of memory is {text}, which is {amount(number)} bytes", mend
+    return None
+
+
+def _together(resource: str, limit: Any, request: Any) -> Iterator[tuple[str, str]]:
+    most, least = quantity(limit), quantity(request)
+    if least is None or least == most:
+        return
+    asked = f" requests {request} of {resource}"
+    if resource in _STANDARD:
+        if most is not None and least > most:
+            yield (
+                f"{asked} and is limited to {limit}: the API server refuses the pod",
+                f"set the limit to {request}, or request at most {limit}",
+            )
+    elif most is None:
+        yield f"{asked} without a limit: the API server refuses the pod", f"set the limit to {request}"
+    else:
+        yield (
+            f"{asked} and is limited to {limit}: such resources cannot be overcommitted",
+            "make both the same, or leave the request out",
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="pod-resources",
+        title="Limits and requests are quantities that go together",
+        why=(
+            "Only CPU and memory may be parts or be requested below their limit. GPUs, EFA interfaces and huge pages are whole numbers, limit and request the same. "
+            "The custom resource is accepted with anything; the operator then makes pods that the API server refuses, for ever."
+        ),
+        check=resources,
+        sources=(SOURCE, "volcano#822", "k8s-device-plugin#458"),
+    ),
+)
