@@ -18,8 +18,11 @@ def pack(shares: Iterable[tuple[float, int]], open_bins: Sequence[int]) -> list[
     Linear in the number of bins times the number of distinct shares.
     """
     free = list(open_bins)
-    for share, count in sorted(shares, reverse=True):
+    counts: dict[int, int] = {}
+    for share, count in shares:
         size = round(share * UNIT)
+        counts[size] = counts.get(size, 0) + count
+    for size, count in sorted(counts.items(), reverse=True):
         if size <= 0:
             continue
         for index, capacity in enumerate(free):

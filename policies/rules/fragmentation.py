@@ -115,25 +115,15 @@ def _without_a_node(pool: NodePool, pods: list[Pods]) -> Pods | None:
     nodes, size = pool.max or 0, pool.gpus_per_node
     if len({each.gpus for each in pods}) < 2 or any(each.gpus > size for each in pods):
         return None
-    if not _fit(nodes, size, sorted(pods, key=lambda each: -each.gpus), fullest=True):
+    if not _fit_packed(nodes, size, sorted(pods, key=lambda each: -each.gpus)):
         return None  # capacity-pool speaks of that
-    for end in range(1, len(pods) + 1):
-        if not _fit(nodes, size, pods[:end], fullest=False):
-            return pods[end - 1]
-    return None
-
-
-def _fit(nodes: int, size: int, pods: list[Pods], *, fullest: bool) -> bool:
-    """Whether pods find nodes one after the other: each the fullest that has room, or the emptiest."""
-    if fullest:
-        return _fit_packed(nodes, size, pods)
     free = [-float(size)] * nodes
-    for each in pods:
+    for each in pods:  # each on the emptiest node
         for _ in range(each.count):
             if -free[0] < each.gpus - 1e-6:
-                return False
+                return each
             heapq.heapreplace(free, free[0] + each.gpus)
-    return True
+    return None
 
 
 def _fit_packed(nodes: int, size: int, pods: list[Pods]) -> bool:
