@@ -5,50 +5,44 @@ Not for what a drain does to a service with one replica (probes.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from policies.facts import Object, PodGroup, Stack, Workload
+from policies.facts import Object, PodGroup, Stack, Values, Workload
 from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_at_rest
+from ._selectors import Selectors, asked, labels, matches
+
+Pods = tuple[Workload, PodGroup]
 
 
-def _budgets(stack: Stack) -> Iterator[tuple[Object, Mapping[str, Any], Mapping[str, Any]]]:
-    """(object, spec, labels that it selects) of budgets that select by labels alone."""
-    for item in stack.objects:
-        if item.kind == "PodDisruptionBudget":
-            spec = mapping(item.manifest.get("spec"))
-            selector = mapping(spec.get("selector"))
-            labels = mapping(selector.get("matchLabels"))
-            if labels and not selector.get("matchExpressions"):
-                yield item, spec, labels
+def _budgets(stack: Stack) -> list[tuple[Object, Values, list[Pods]]]:
+    """(budget, its spec, groups of pods that it selects) of budgets that select by labels alone."""
+    found = [each for each in stack.objects if each.kind == "PodDisruptionBudget" and asked(_selector(each))]
+    index = Selectors(found, lambda spec: spec.get("selector"))
+    selected: dict[int, list[Pods]] = {id(each): [] for each in found}
+    if found:
+        for workload in stack.workloads:
+            for group in (*workload.groups, *((workload.head,) if workload.head is not None else ())):
+                known = labels(workload, group)
+                for item in index.of(workload.namespace, known):
+                    if matches(_selector(item), known):
+                        selected[id(item)].append((workload, group))
+    return [(each, mapping(each.manifest.get("spec")), selected[id(each)]) for each in found]
 
 
-def _selected(stack: Stack, item: Object, labels: Mapping[str, Any]) -> Iterator[tuple[Workload, PodGroup]]:
-    """Groups of pods that a budget selects, by what is known of their labels."""
-    for workload in stack.workloads:
-        if workload.namespace != item.namespace:
-            continue
-        for group in (*workload.groups, *((workload.head,) if workload.head is not None else ())):
-            known = {str(k): str(v) for k, v in group.labels.items()}
-            if workload.kind.startswith("Ray"):
-                known |= {"ray.io/node-type": "head" if group.head else "worker"}
-                known |= {"ray.io/group": "headgroup" if group.head else group.name}
-                known |= {"ray.io/cluster": workload.name} if workload.kind == "RayCluster" else {}
-            if all(known.get(str(key)) == str(value) for key, value in labels.items()):
-                yield workload, group
+def _selector(item: Object) -> object:
+    return mapping(item.manifest.get("spec")).get("selector")
 
 
 def countable(stack: Stack) -> Iterator[Problem]:
-    for item, spec, labels in _budgets(stack):
+    for item, spec, found in _budgets(stack):
         percent = str(spec.get("minAvailable", "")).endswith("%")
         if spec.get("maxUnavailable") is None and not percent:
             continue
-        found = [workload for workload, _ in _selected(stack, item, labels)]
-        ray = any(workload.kind.startswith("Ray") for workload in found)
-        if ray or (not found and any(str(key).startswith("ray.io/") for key in labels)):
+        ray = any(workload.kind.startswith("Ray") for workload, _ in found)
+        if ray or (not found and any(key.startswith("ray.io/") for key in asked(_selector(item)))):
             given = "minAvailable in percent" if percent else "maxUnavailable"
             yield error(
                 item.where,
@@ -59,10 +53,9 @@ def countable(stack: Stack) -> Iterator[Problem]:
 
 
 def ends(stack: Stack) -> Iterator[Problem]:
-    for item, spec, labels in _budgets(stack):
+    for item, spec, found in _budgets(stack):
         never = spec.get("maxUnavailable") in (0, "0", "0%") or str(spec.get("minAvailable")) == "100%"
         least = whole(spec.get("minAvailable")) if not str(spec.get("minAvailable", "")).endswith("%") else None
-        found = list(_selected(stack, item, labels))
         at_rest = sum(pods_at_rest(workload, group) if not group.head else 1 for workload, group in found)
         if not found or not (never or (least is not None and least >= max(1, at_rest))):
             continue

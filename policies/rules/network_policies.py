@@ -5,80 +5,40 @@ Not for who may not (exposure.py), or for security groups (network.py).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.facts import Object, PodGroup, Stack, Workload
+from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
+
+from ._selectors import Selectors, labels, matches
 
 DASHBOARD, DNS = 8265, 53
 Rules = list[Mapping[str, Any]]
 
 
-def _labels(workload: Workload, group: PodGroup) -> dict[str, str]:
-    """Labels of the group's pods, as far as they are known before the pods are."""
-    known = {str(k): str(v) for k, v in group.labels.items()}
-    if workload.kind.startswith("Ray"):
-        known["ray.io/node-type"] = "head" if group.head else "worker"
-        known["ray.io/is-ray-node"] = "yes"
-        if workload.kind == "RayCluster":
-            known["ray.io/cluster"] = workload.name
-    return known
+_last: tuple[Stack, Selectors] | None = None
 
 
-def _matches(selector: object, labels: Mapping[str, str]) -> bool:
-    """Whether a selector certainly matches; one with expressions is not judged."""
-    given = mapping(selector)
-    if given.get("matchExpressions"):
-        return False
-    return all(labels.get(str(k)) == str(v) for k, v in mapping(given.get("matchLabels")).items())
-
-
-class _Policies:
-    """Policies of a stack by namespace and by the rarest of the labels that they ask for: a service among a thousand meets its own."""
-
-    def __init__(self, stack: Stack) -> None:
-        found = [o for o in stack.objects if o.kind == "NetworkPolicy"]
-        asked = [self._pairs(o) for o in found]
-        often = Counter(pair for pairs in asked for pair in pairs)
-        self._by_label: dict[tuple[str, str, str], list[tuple[int, Object]]] = {}
-        for place, (policy, pairs) in enumerate(zip(found, asked, strict=True)):
-            rarest = min(pairs, key=lambda pair: often[pair], default=("", "", ""))
-            self._by_label.setdefault((policy.namespace, *rarest[1:]), []).append((place, policy))
-
-    @staticmethod
-    def _pairs(policy: Object) -> list[tuple[str, str, str]]:
-        selector = mapping(mapping(policy.manifest.get("spec")).get("podSelector"))
-        return [(policy.namespace, str(k), str(v)) for k, v in mapping(selector.get("matchLabels")).items()]
-
-    def of(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
-        """Those that may select pods with these labels, in the stack's order."""
-        near = (self._by_label.get((namespace, *pair), ()) for pair in (("", ""), *labels.items()))
-        return [policy for _, policy in sorted((each for found in near for each in found), key=lambda each: each[0])]
-
-
-_last: tuple[Stack, _Policies] | None = None
-
-
-def _policies(stack: Stack) -> _Policies:
+def _policies(stack: Stack) -> Selectors:
     """The last answer is kept: every rule here asks for the same."""
     global _last
     if _last is None or _last[0] is not stack:
-        _last = (stack, _Policies(stack))
+        found = (each for each in stack.objects if each.kind == "NetworkPolicy")
+        _last = (stack, Selectors(found, lambda spec: spec.get("podSelector")))
     return _last[1]
 
 
-def _rules(stack: Stack, namespace: str, labels: Mapping[str, str], way: str) -> tuple[list[Object], Rules]:
+def _rules(stack: Stack, namespace: str, known: Mapping[str, str], way: str) -> tuple[list[Object], Rules]:
     """(policies that close this way for the pods, all rules that open it again). way: ingress or egress."""
-    found = _policies(stack).of(namespace, labels)
+    found = _policies(stack).of(namespace, known)
     closing: list[Object] = []
     rules: Rules = []
     for item in found:
         spec = mapping(item.manifest.get("spec"))
         types = items(spec.get("policyTypes")) or ["Ingress", *(["Egress"] if "egress" in spec else [])]
-        if way.capitalize() in types and _matches(spec.get("podSelector"), labels):
+        if way.capitalize() in types and matches(spec.get("podSelector"), known):
             closing.append(item)
             rules += map(mapping, items(spec.get(way)))
     return closing, rules
@@ -105,7 +65,7 @@ def operator(stack: Stack) -> Iterator[Problem]:
         head = workload.head
         if head is None or workload.kind not in ("RayService", "RayJob"):
             continue
-        closing, rules = _rules(stack, workload.namespace, _labels(workload, head), "ingress")
+        closing, rules = _rules(stack, workload.namespace, labels(workload, head), "ingress")
         open_to = [
             peer
             for rule in rules
@@ -127,9 +87,9 @@ def own_pods(stack: Stack) -> Iterator[Problem]:
         if head is None or not workload.groups:
             continue
         for group, other in ((head, workload.groups[0]), (workload.groups[0], head)):
-            closing, rules = _rules(stack, workload.namespace, _labels(workload, group), "ingress")
+            closing, rules = _rules(stack, workload.namespace, labels(workload, group), "ingress")
             # a selector of either half is meant for the cluster: labels may be unknown until they are made
-            either = (_labels(workload, group), _labels(workload, other))
+            either = (labels(workload, group), labels(workload, other))
             let_in = any(not rule.get("ports") and _lets(rule, "from", each) for rule in rules for each in either)
             if closing and not let_in and not any(_partly_unknown(rule) for rule in rules):
                 which = "head" if group is head else "workers"
@@ -142,11 +102,11 @@ def own_pods(stack: Stack) -> Iterator[Problem]:
                 break
 
 
-def _lets(rule: Mapping[str, Any], key: str, labels: Mapping[str, str]) -> bool:
+def _lets(rule: Mapping[str, Any], key: str, known: Mapping[str, str]) -> bool:
     peers = _peers(rule, key)
     if not peers:
         return True
-    return any("podSelector" in p and "ipBlock" not in p and _matches(p.get("podSelector"), labels) for p in peers)
+    return any("podSelector" in p and "ipBlock" not in p and matches(p.get("podSelector"), known) for p in peers)
 
 
 def _partly_unknown(rule: Mapping[str, Any]) -> bool:
@@ -165,7 +125,7 @@ def egress(stack: Stack) -> Iterator[Problem]:
         pods = workload.head or (workload.groups[0] if workload.groups else None)
         if pods is None:
             continue
-        closing, rules = _rules(stack, workload.namespace, _labels(workload, pods), "egress")
+        closing, rules = _rules(stack, workload.namespace, labels(workload, pods), "egress")
         if not closing:
             continue
         if not any(_on_port(rule, DNS) for rule in rules):
@@ -195,7 +155,7 @@ def clients(stack: Stack) -> Iterator[Problem]:
         )
         if not behind or not workload.groups:
             continue
-        closing, rules = _rules(stack, workload.namespace, _labels(workload, workload.groups[0]), "ingress")
+        closing, rules = _rules(stack, workload.namespace, labels(workload, workload.groups[0]), "ingress")
         serving = [rule for rule in rules if rule.get("ports") and _on_port(rule, 8000)]
         if (
             closing

@@ -5,7 +5,6 @@ Not for the head's ports, or load balancers of Services (exposure.py).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,15 +27,84 @@ _ASKS = (
 _SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
 
 
-def _doors(stack: Stack) -> Iterator[tuple[Object, Workload | None, tuple[str, ...]]]:
-    """(Ingress or HTTPRoute, workload that it publishes, its paths), of those that lead to an endpoint."""
-    serving = {(w.namespace, f"{w.name}-serve-svc"): w for w in stack.workloads}
-    for item in stack.objects:
-        if item.kind not in ("Ingress", "HTTPRoute"):
-            continue
-        leads = [(name, path) for name, path in _backends(item) if name.endswith("-serve-svc")]
-        if leads:
-            yield item, serving.get((item.namespace, leads[0][0])), tuple(sorted({path for _, path in leads}))
+class _Doors:
+    """What publishes endpoints, and what stands beside it, by name: one pass over a stack's objects."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.serving = {(w.namespace, f"{w.name}-serve-svc"): w for w in stack.workloads}
+        self.fronts: list[Object] = []
+        self.gateways: dict[tuple[str, str], Object] = {}
+        self.proxies: dict[tuple[str, str], Object] = {}
+        self.guarded: set[tuple[str, str, str]] = set()  # (namespace, kind, name) that a SecurityPolicy asks before
+        for item in stack.objects:
+            if item.kind in ("Ingress", "HTTPRoute"):
+                self.fronts.append(item)
+            elif item.kind == "Gateway":
+                self.gateways[item.namespace, item.name] = item
+            elif item.kind == "EnvoyProxy":
+                self.proxies[item.namespace, item.name] = item
+            elif item.kind == "SecurityPolicy":
+                self.guarded |= _asked_before(item)
+
+    def __iter__(self) -> Iterator[tuple[Object, Workload | None, tuple[str, ...]]]:
+        """(Ingress or HTTPRoute, workload that it publishes, its paths), of those that lead to an endpoint."""
+        for item in self.fronts:
+            leads = [(name, path) for name, path in _backends(item) if name.endswith("-serve-svc")]
+            if leads:
+                yield item, self.serving.get((item.namespace, leads[0][0])), tuple(sorted({path for _, path in leads}))
+
+    def gateways_of(self, route: Object) -> list[Object]:
+        """Gateways of a route, as far as they are seen."""
+        refs = map(mapping, items(mapping(route.manifest.get("spec")).get("parentRefs")))
+        wanted = ((str(ref.get("namespace") or route.namespace), str(ref.get("name", ""))) for ref in refs)
+        return [self.gateways[each] for each in wanted if each in self.gateways]
+
+    def encrypted(self, item: Object) -> bool:
+        """Whether connections end in TLS. What is not seen is taken to be."""
+        if item.kind == "HTTPRoute":
+            listeners = [
+                mapping(listener)
+                for gateway in self.gateways_of(item)
+                for listener in items(mapping(gateway.manifest.get("spec")).get("listeners"))
+            ]
+            return not listeners or any(listener.get("protocol") in ("HTTPS", "TLS") for listener in listeners)
+        notes = _annotations(item)
+        if _is_alb(item):
+            return f"{_ALB}certificate-arn" in notes or "HTTPS" in str(notes.get(f"{_ALB}listen-ports", ""))
+        return bool(items(mapping(item.manifest.get("spec")).get("tls")))
+
+    def public(self, item: Object) -> bool:
+        """Whether the internet certainly reaches it: by the scheme of a load balancer that is seen, without limits to addresses."""
+        if item.kind == "Ingress":
+            notes = _annotations(item)
+            ranges = str(notes.get(f"{_ALB}inbound-cidrs", "")).replace(" ", "").split(",")
+            limited = ranges != [""] and not {"0.0.0.0/0", "::/0"} & set(ranges)
+            return _is_alb(item) and notes.get(f"{_ALB}scheme") == "internet-facing" and not limited
+        return any(self._scheme(gateway) == "internet-facing" for gateway in self.gateways_of(item))
+
+    def _scheme(self, gateway: Object) -> object:
+        infrastructure = mapping(mapping(gateway.manifest.get("spec")).get("infrastructure"))
+        name = str(mapping(infrastructure.get("parametersRef")).get("name", ""))
+        proxy = self.proxies.get((gateway.namespace, name))
+        provider = mapping(mapping(proxy.manifest.get("spec")).get("provider")) if proxy else {}
+        service = mapping(mapping(provider.get("kubernetes")).get("envoyService"))
+        return mapping(service.get("annotations")).get(_SCHEME)
+
+    def asks(self, item: Object) -> bool:
+        """Whether something in front of the engine asks who comes."""
+        if any(key.startswith(_ASKS) for key in map(str, _annotations(item))):
+            return True
+        gateways = ((gateway.namespace, "Gateway", gateway.name) for gateway in self.gateways_of(item))
+        return any(each in self.guarded for each in ((item.namespace, item.kind, item.name), *gateways))
+
+
+def _asked_before(policy: Object) -> set[tuple[str, str, str]]:
+    """Routes and Gateways before which Envoy Gateway asks by this SecurityPolicy."""
+    spec = mapping(policy.manifest.get("spec"))
+    if not {"apiKeyAuth", "jwt", "oidc", "basicAuth", "extAuth", "authorization"} & set(map(str, spec)):
+        return set()
+    refs = [*map(mapping, items(spec.get("targetRefs"))), mapping(spec.get("targetRef"))]
+    return {(policy.namespace, str(ref.get("kind")), str(ref.get("name"))) for ref in refs if ref}
 
 
 def _backends(item: Object) -> Iterator[tuple[str, str]]:
@@ -59,75 +127,10 @@ def _annotations(item: Object) -> Mapping[str, Any]:
     return mapping(mapping(item.manifest.get("metadata")).get("annotations"))
 
 
-def _gateways(stack: Stack, route: Object) -> list[Object]:
-    """Gateways of a route, as far as they are seen."""
-    wanted = {
-        (str(ref.get("namespace") or route.namespace), str(ref.get("name", "")))
-        for ref in map(mapping, items(mapping(route.manifest.get("spec")).get("parentRefs")))
-    }
-    return [o for o in stack.objects if o.kind == "Gateway" and (o.namespace, o.name) in wanted]
-
-
 def _is_alb(item: Object) -> bool:
     spec = mapping(item.manifest.get("spec"))
     name = spec.get("ingressClassName") or _annotations(item).get("kubernetes.io/ingress.class")
     return name == "alb"
-
-
-def _encrypted(stack: Stack, item: Object) -> bool:
-    """Whether connections end in TLS. What is not seen is taken to be."""
-    if item.kind == "HTTPRoute":
-        listeners = [
-            mapping(listener)
-            for gateway in _gateways(stack, item)
-            for listener in items(mapping(gateway.manifest.get("spec")).get("listeners"))
-        ]
-        return not listeners or any(listener.get("protocol") in ("HTTPS", "TLS") for listener in listeners)
-    notes = _annotations(item)
-    if _is_alb(item):
-        return f"{_ALB}certificate-arn" in notes or "HTTPS" in str(notes.get(f"{_ALB}listen-ports", ""))
-    return bool(items(mapping(item.manifest.get("spec")).get("tls")))
-
-
-def _public(stack: Stack, item: Object) -> bool:
-    """Whether the internet certainly reaches it: by the scheme of a load balancer that is seen, without limits to addresses."""
-    if item.kind == "Ingress":
-        notes = _annotations(item)
-        ranges = str(notes.get(f"{_ALB}inbound-cidrs", "")).replace(" ", "").split(",")
-        limited = ranges != [""] and not {"0.0.0.0/0", "::/0"} & set(ranges)
-        return _is_alb(item) and notes.get(f"{_ALB}scheme") == "internet-facing" and not limited
-    names = {
-        (gateway.namespace, str(mapping(_infrastructure(gateway).get("parametersRef")).get("name", "")))
-        for gateway in _gateways(stack, item)
-    }
-    proxies = [o for o in stack.objects if o.kind == "EnvoyProxy" and (o.namespace, o.name) in names]
-    return any("internet-facing" in json.dumps(_service(proxy)) for proxy in proxies)
-
-
-def _infrastructure(gateway: Object) -> Mapping[str, Any]:
-    return mapping(mapping(gateway.manifest.get("spec")).get("infrastructure"))
-
-
-def _service(proxy: Object) -> Mapping[str, Any]:
-    provider = mapping(mapping(proxy.manifest.get("spec")).get("provider"))
-    service = mapping(mapping(provider.get("kubernetes")).get("envoyService"))
-    return {"scheme": mapping(service.get("annotations")).get(_SCHEME)}
-
-
-def _asks(stack: Stack, item: Object, workload: Workload | None) -> bool:
-    """Whether anything between client and engine asks who comes."""
-    if keyed(workload) or any(key.startswith(_ASKS) for key in map(str, _annotations(item))):
-        return True
-    targets = {(item.kind, item.name), *(("Gateway", gateway.name) for gateway in _gateways(stack, item))}
-    for policy in stack.objects:
-        if policy.kind != "SecurityPolicy" or policy.namespace != item.namespace:
-            continue
-        spec = mapping(policy.manifest.get("spec"))
-        refs = [*map(mapping, items(spec.get("targetRefs"))), mapping(spec.get("targetRef"))]
-        asks = {"apiKeyAuth", "jwt", "oidc", "basicAuth", "extAuth", "authorization"} & set(map(str, spec))
-        if asks and any((str(ref.get("kind")), str(ref.get("name"))) in targets for ref in refs):
-            return True
-    return False
 
 
 def keyed(workload: Workload | None) -> bool:
@@ -141,8 +144,9 @@ def keyed(workload: Workload | None) -> bool:
 
 
 def tls(stack: Stack) -> Iterator[Problem]:
-    for item, _, _ in _doors(stack):
-        if not _encrypted(stack, item):
+    doors = _Doors(stack)
+    for item, _, _ in doors:
+        if not doors.encrypted(item):
             yield warning(
                 item.where,
                 "it publishes an endpoint without TLS: prompts, answers and API keys cross the network as text",
@@ -151,8 +155,9 @@ def tls(stack: Stack) -> Iterator[Problem]:
 
 
 def public(stack: Stack) -> Iterator[Problem]:
-    for item, workload, _ in _doors(stack):
-        if _public(stack, item) and not _asks(stack, item, workload):
+    doors = _Doors(stack)
+    for item, workload, _ in doors:
+        if doors.public(item) and not doors.asks(item) and not keyed(workload):
             yield warning(
                 item.where,
                 "it puts an endpoint on the internet and nothing asks for a key: anyone uses the GPUs",
@@ -162,9 +167,10 @@ def public(stack: Stack) -> Iterator[Problem]:
 
 
 def guarded(stack: Stack) -> Iterator[Problem]:
-    for item, workload, paths in _doors(stack):
+    doors = _Doors(stack)
+    for item, workload, paths in doors:
         bare = [path for path in paths if not path.startswith(GUARDED)]
-        if bare and keyed(workload) and not _asks(stack, item, None):
+        if bare and keyed(workload) and not doors.asks(item):
             yield warning(
                 item.where,
                 f"it publishes path {', '.join(bare)}, and vLLM asks for its key only under {', '.join(GUARDED)}: /invocations, /tokenize, "
