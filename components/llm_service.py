@@ -98,14 +98,22 @@ def _endpoint(spec: ServiceSpec) -> Endpoint | None:
             for e in spec.engines
             if e.role != "prefill"
         ),
+        _host(spec),
     )
 
 
+def _host(spec: ServiceSpec) -> str | None:
+    """Host by which the endpoint is published; of a wildcard there is none."""
+    doors = (spec.config.expose.ingress, spec.config.expose.gateway)
+    hosts = (door.host for door in doors if door is not None)
+    return next((host for host in hosts if not host.startswith("*")), None)
+
+
 def _resource_name(service: str, manifest: dict[str, Any]) -> str:
-    """Kind, and what the object's own name adds to the service's; a service has one Service and one ServiceAccount."""
+    """Kind, and the object's own name where it differs from the service's; a service has one Service and one ServiceAccount."""
     kind, name = manifest["kind"], manifest["metadata"]["name"]
-    own = "" if kind in ("Service", "ServiceAccount") else name.removeprefix(service).strip("-")
-    return f"{service}-{kind.lower()}" + (f"-{own}" if own else "")
+    alone = name == service or kind in ("Service", "ServiceAccount")
+    return f"{service}-{kind.lower()}" + ("" if alone else f"-{name}")
 
 
 def _length(engine_args: dict[str, Any]) -> int | None:

@@ -1,6 +1,6 @@
 """What other stacks read: one versioned value. Adding a field is free; renaming one needs a new version and a changelog line.
 
-Version 1: contract_version, environment, endpoints {service: {url, base_url, namespace, service, port, models}}.
+Version 1: contract_version, environment, endpoints {service: {url, base_url, public_base_url, namespace, service, port, models}}.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Endpoint(_Contract):
     url: str
     """http://<service>.<namespace>.svc.cluster.local:<port>"""
     base_url: str
-    """`base_url` of an OpenAI client: url + /v1."""
+    """`base_url` of an OpenAI client in the cluster: url + /v1."""
+    public_base_url: str | None = None
+    """The same from where its Ingress or Gateway is reached: https://<host>/v1; none where it has neither."""
     namespace: str
     """Namespace of the Service."""
     service: str
@@ -64,11 +66,21 @@ class ContractError(Exception):
     user_facing = True
 
 
-def endpoint(service: str, namespace: str, port: int, models: tuple[EndpointModel, ...]) -> Endpoint:
+def endpoint(
+    service: str, namespace: str, port: int, models: tuple[EndpointModel, ...], host: str | None = None
+) -> Endpoint:
     """The endpoint of a service: KubeRay names its Service <service>-serve-svc, plain vLLM takes the same name."""
     name = f"{service}-serve-svc"
     url = f"http://{name}.{namespace}.svc.cluster.local:{port}"
-    return Endpoint(url=url, base_url=f"{url}/v1", namespace=namespace, service=name, port=port, models=models)
+    return Endpoint(
+        url=url,
+        base_url=f"{url}/v1",
+        public_base_url=f"https://{host}/v1" if host else None,
+        namespace=namespace,
+        service=name,
+        port=port,
+        models=models,
+    )
 
 
 def export(environment: str, endpoints: dict[str, Endpoint], ready: list[pulumi.Output[Any]]) -> None:

@@ -42,6 +42,9 @@ def _ingress(spec: ServiceSpec) -> dict[str, Any]:
     assert ingress is not None
     name = class_name(spec)
     annotations = {**_annotations(spec, name), **ingress.annotations}
+    if spec.config.kind == "vllm" and not all(engine.min_replicas for engine in spec.engines):
+        # Pulumi waits until the Service behind an Ingress has a pod, and at zero it has none
+        annotations["pulumi.com/skipAwait"] = "true"
     service = {"name": f"{spec.name}-serve-svc", "port": {"number": spec.config.expose.port}}
     paths = [{"path": path, "pathType": "Prefix", "backend": {"service": service}} for path in ingress.paths]
     body: dict[str, Any] = {"rules": [{"host": ingress.host, "http": {"paths": paths}}]}
