@@ -6,16 +6,20 @@ Not for: names that turn into environment variables (services called vllm).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.facts import Stack, Workload
 from policies.finding import Problem, Rule, error, warning
 
+from ._places import pods_of
 from ._values import listed
 
 # constant.go: 53 keeps room for pod suffixes; a RayService's or RayJob's cluster adds six characters.
 LIMITS = {"RayCluster": 53, "RayService": 47, "RayJob": 47}
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_META_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -126,6 +130,33 @@ def truncated(stack: Stack) -> Iterator[Problem]:
             heads.setdefault(cut, group.name)
 
 
+def metadata(stack: Stack) -> Iterator[Problem]:
+    for workload in stack.workloads:
+        yield from _metadata(workload.where, workload.labels, workload.annotations)
+        for group in pods_of(workload):
+            yield from _metadata(group.where, group.labels, group.annotations)
+
+
+def _metadata(where: str, labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> Iterator[Problem]:
+    for kind, values in (("label", labels), ("annotation", annotations)):
+        for key, value in values.items():
+            if not _META_KEY.fullmatch(str(key)):
+                yield error(
+                    where,
+                    f"{kind} '{key}' has no name that Kubernetes takes",
+                    "use letters, digits, '-', '_' and '.', at most 63, with a domain and '/' before it where there is one",
+                )
+            elif value is not None and not isinstance(value, str):
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                yield error(where, f"{kind} '{key}' is {value!r}, not text", f'write "{text}" in quotes')
+            elif kind == "label" and value and not _LABEL_VALUE.fullmatch(value):
+                yield error(
+                    where,
+                    f"label '{key}' has value '{value}', which no label can have",
+                    "use letters, digits, '-', '_' and '.', at most 63, a letter or digit first and last",
+                )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="name-workload",
@@ -163,5 +194,12 @@ RULES: tuple[Rule, ...] = (
         why="KubeRay cuts the prefix of pod names at 50 characters.",
         check=truncated,
         sources=("kuberay: controllers/ray/utils/util.go PodName",),
+    ),
+    Rule(
+        id="name-metadata",
+        title="Labels and annotations are ones that Kubernetes takes",
+        why="The API server refuses a resource whose labels or annotations have another form; in a pod template it does so for each pod that the operator makes.",
+        check=metadata,
+        sources=("https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/",),
     ),
 )

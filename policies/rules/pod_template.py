@@ -23,6 +23,11 @@ from .pod_resources import QUANTITY, SOURCE, containers
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_KEY = re.compile(r"[-._A-Za-z0-9]+")
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?"
+)
 _CLAIMS = {"secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName"}
 _CHOICES = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
@@ -128,6 +133,27 @@ def _toleration(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
         yield error(where, "a toleration without key has operator Equal", "give it operator Exists, or a key")
 
 
+def _reference(where: str, variable: str, source: Mapping[str, Any]) -> Iterator[Problem]:
+    for kind in ("secretKeyRef", "configMapKeyRef"):
+        if kind not in source:
+            continue
+        ref = mapping(source[kind])
+        name, key = str(ref.get("name") or ""), str(ref.get("key") or "")
+        what = "Secret" if kind == "secretKeyRef" else "ConfigMap"
+        if not _SUBDOMAIN.fullmatch(name):
+            yield error(
+                where,
+                f"environment variable {variable} is from {what} '{name}', which no {what} can be called",
+                "use lower-case letters, digits, '-' and '.'",
+            )
+        if not _KEY.fullmatch(key):
+            yield error(
+                where,
+                f"environment variable {variable} is from key '{key}' of {what} '{name}', and keys have letters, digits, '-', '_' and '.'",
+                "correct the key",
+            )
+
+
 def _container(where: str, name: str, container: Mapping[str, Any]) -> Iterator[Problem]:
     for entry in map(mapping, items(container.get("env"))):
         variable = str(entry.get("name", ""))
@@ -143,8 +169,17 @@ def _container(where: str, name: str, container: Mapping[str, Any]) -> Iterator[
                 f"environment variable {variable} is {entry['value']!r}, not text: the API server refuses the object",
                 f'write "{str(entry["value"]).lower() if isinstance(entry["value"], bool) else entry["value"]}" in quotes',
             )
-        elif entry.get("value") and entry.get("valueFrom"):
+        elif entry.get("valueFrom"):
+            yield from _reference(where, variable, mapping(entry["valueFrom"]))
+        if entry.get("value") and entry.get("valueFrom"):
             yield error(where, f"environment variable {variable} has value and valueFrom", "keep one of them")
+    image = container.get("image")
+    if image and not _IMAGE.fullmatch(str(image)):
+        yield error(
+            where,
+            f"container '{name}': '{image}' is no image reference: the kubelet answers InvalidImageName",
+            "write registry/repository:tag, the repository in lower case",
+        )
     for port in map(mapping, items(container.get("ports"))):
         number = whole(port.get("containerPort"))
         if number is None or not 1 <= number <= 65535:
