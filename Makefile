@@ -61,9 +61,9 @@ bench: .venv/.stamp ## the plan of 1 to 1000 services; the endpoint against bare
 ifeq ($(MAKECMDGOALS),plan)
 MAKEFLAGS += --question
 endif
-plan: ## what an environment means and what is wrong with it: ENV=dev or CONFIG=FILE, FORMAT=table|json|html, OUT=FILE
+plan: ## what an environment means and what is wrong with it: ENV=dev or CONFIG=FILE, FORMAT=table|json|html, OUT=FILE; AGAINST=FILE: what an update does
 	+@MAKEFLAGS= $(MAKE) --no-print-directory --silent .venv/.stamp >&2
-	+@$(PY) -m components.plan $(CONFIG) --format $(FORMAT) $(if $(OUT),--output $(OUT))
+	+@$(PY) -m components.plan $(CONFIG) --format $(FORMAT) $(if $(OUT),--output $(OUT)) $(if $(AGAINST),--against $(AGAINST))
 
 lint: .venv/.stamp ## ruff, mypy --strict, import boundaries
 	@$(PY) -m ruff check .

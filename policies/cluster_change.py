@@ -24,7 +24,7 @@ def new_cluster_reasons(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     groups = items(old.get("workerGroupSpecs"))
     if len(items(new.get("workerGroupSpecs"))) > len(groups):
         new["workerGroupSpecs"] = items(new["workerGroupSpecs"])[: len(groups)]
-    return tuple(sorted(_differences(old, new, "")))
+    return tuple(sorted(differences(old, new, "")))
 
 
 def _hashed(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,12 +45,13 @@ def _hashed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return cluster
 
 
-def _differences(old: Any, new: Any, path: str) -> list[str]:
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Paths at which two values differ, such as `spec.containers[0].image`; a list of another length as a whole."""
     if isinstance(old, dict) and isinstance(new, dict):
         found: list[str] = []
         for key in {*old, *new}:
-            found.extend(_differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key)))
+            found.extend(differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key)))
         return found
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [d for i, (a, b) in enumerate(zip(old, new, strict=True)) for d in _differences(a, b, f"{path}[{i}]")]
+        return [d for i, (a, b) in enumerate(zip(old, new, strict=True)) for d in differences(a, b, f"{path}[{i}]")]
     return [] if old == new else [path or "rayClusterConfig"]

@@ -3,7 +3,7 @@
 from .base import SecretKey, Strict, Taint, Toleration, deep_merge
 from .clusters import AwsCluster, ExistingCluster, Network
 from .environment import Environment
-from .load import PROJECT, ConfigError, load_file, load_pulumi, parse, place
+from .load import PROJECT, ConfigError, load_file, load_pulumi, load_text, parse, place
 from .models import Disaggregation, Gpu, Lora, Model, Parallel, Placement, Replicas, Routing
 from .pools import AwsPool, ExistingPool, GpuSharing, Pool, Reservation
 from .services import (
@@ -66,6 +66,7 @@ __all__ = [
     "deep_merge",
     "load_file",
     "load_pulumi",
+    "load_text",
     "parse",
     "place",
 ]

@@ -44,6 +44,11 @@ def load_file(path: str | Path) -> Environment:
         raise ConfigError(
             [f"{path}: cannot be read ({error.strerror}); give the path of an environment file"]
         ) from None
+    return load_text(text, str(path))
+
+
+def load_text(text: str, path: str) -> Environment:
+    """Read the text of an environment file; `path` is for messages. Raises ConfigError."""
     try:
         document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:

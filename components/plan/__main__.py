@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from components.config import ConfigError, load_file
-from components.plan import Plan, plan
+from components.plan import Plan, Planned, assemble
 from components.plan.result import SCHEMA_VERSION
 from policies.finding import Finding
 
@@ -25,7 +25,11 @@ def main(
     format: Annotated[str, typer.Option(help="table, json or html.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write there instead of standard output.")] = None,
     against: Annotated[
-        Path | None, typer.Option(help="A plan saved as JSON: the page shows what changed since.")
+        Path | None,
+        typer.Option(
+            help="Say what an update changes: against an environment file, the output of `pulumi stack export` (- for standard "
+            "input), or a plan saved as JSON."
+        ),
     ] = None,
     schema: Annotated[bool, typer.Option(help="Print the JSON schema of the plan.")] = False,
 ) -> None:
@@ -42,7 +46,10 @@ def main(
         return
     environment = file.name.removeprefix("Pulumi.").removesuffix(".yaml").removesuffix(".yml")
     try:
-        result = plan(load_file(file), environment)
+        planned = assemble(load_file(file), environment)
+        result = planned.plan
+        if against is not None:
+            result = _compared(planned, against)
     except ConfigError as error:
         result = _unreadable(environment, error)
     if format == "table" and output is None:
@@ -53,19 +60,32 @@ def main(
             view.text(result), end=""
         )
     else:
-        _write(_content(result, format, against), output)
+        _write(_content(result, format), output)
     raise typer.Exit(1 if result.errors else 0)
 
 
-def _content(result: Plan, format: str, against: Path | None) -> str:
-    from components.plan import page, serial, view
+def _compared(planned: Planned, against: Path) -> Plan:
+    from components.plan import changes
 
+    try:
+        return changes.compared(planned, changes.read(against))
+    except ConfigError as error:  # of the other side: no finding about this environment
+        _refuse(f"--against: {error}")
+        raise
+
+
+def _content(result: Plan, format: str) -> str:
     if format == "json":
+        from components.plan import serial
+
         return serial.dumps(result)
     if format == "table":
+        from components.plan import view
+
         return view.text(result)
-    earlier: Any = serial.loads(against.read_text(encoding="utf-8")) if against else None
-    return page.html(result, earlier)
+    from components.plan import page
+
+    return page.html(result)
 
 
 def _unreadable(environment: str, error: ConfigError) -> Plan:

@@ -128,6 +128,38 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One figure that differs from an earlier plan."""
+
+    place: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceChange:
+    """What an update does to one service that differs from what is deployed."""
+
+    service: str
+    effect: str  # new, removed, replaced, new_cluster, incremental, rolling, serve_update, in_place, kept (components/plan/rollout.py)
+    text: str
+    causes: tuple[str, ...]  # paths in the workload's manifest, names of other objects
+    gpus_peak: (
+        float | None
+    )  # GPUs of the service at the worst moment of this update; None where it takes no more than before or after
+    usd_per_hour_peak: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The difference to what is deployed, or to another plan."""
+
+    against: str
+    services: tuple[ServiceChange, ...] | None  # None: only figures are known of the other side
+    figures: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of one environment."""
 
@@ -137,6 +169,7 @@ class Plan:
     pools: tuple[PoolPlan, ...]
     totals: Totals
     findings: tuple[Finding, ...]
+    changes: Changes | None = None  # where a plan or a deployed stack to compare with was given
 
     @property
     def errors(self) -> tuple[Finding, ...]:

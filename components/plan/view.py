@@ -9,10 +9,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from components.plan.result import EnginePlan, Plan, Range
+from components.plan.result import Changes, EnginePlan, Plan, Range
 
 GIB = 2**30
 BAR = 16
+MOST_CAUSES = 6
 
 
 def preview(plan: Plan) -> None:
@@ -36,6 +37,8 @@ def render(plan: Plan) -> RenderableType:
     if plan.pools:
         parts.append(_pools(plan))
     parts.append(_totals(plan))
+    if plan.changes is not None:
+        parts.extend(_changes(plan.changes))
     parts.extend(_findings(plan))
     return Group(*parts)
 
@@ -109,6 +112,29 @@ def _totals(plan: Plan) -> Text:
         f"  GPUs {figures(totals.gpus)}; USD/h {money(totals.usd_per_hour)}{idle}; "
         f"{totals.errors} errors, {totals.warnings} warnings"
     )
+
+
+def _changes(changes: Changes) -> list[RenderableType]:
+    """What an update does to each service, with its causes below; then the figures that differ."""
+    lines: list[RenderableType] = [Text(f"\n  Changes against {changes.against}", "bold")]
+    if changes.services is None:
+        lines.append(Text("  what an update does is told against an environment file or `pulumi stack export`"))
+    elif not changes.services:
+        lines.append(Text("  an update changes no service"))
+    for change in changes.services or ():
+        peak = "" if change.gpus_peak is None else f"; at the peak {change.gpus_peak:g} GPUs"
+        if change.usd_per_hour_peak is not None:
+            peak += f", {change.usd_per_hour_peak:.2f} USD/h"
+        lines.append(
+            Text.assemble(f"  {change.service}: ", (change.effect.replace("_", " "), "bold"), f", {change.text}{peak}")
+        )
+        lines += [Text(f"      {cause}") for cause in _few(change.causes)]
+    lines += [Text(f"  {each.place}: {each.before or '-'} -> {each.after or '-'}") for each in changes.figures]
+    return lines
+
+
+def _few(causes: tuple[str, ...]) -> list[str]:
+    return [*causes[:MOST_CAUSES], *([f"and {len(causes) - MOST_CAUSES} more"] if len(causes) > MOST_CAUSES else [])]
 
 
 def _findings(plan: Plan) -> list[RenderableType]:
