@@ -21,7 +21,8 @@ _SCALING = (
     *("upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s"),
 )
 _ENGINES_OF_OTHERS = (
-    *("app_args", "expose.internal", "expose.type", "ready_timeout_seconds", "scaling", "upgrade"),
+    *("api_keys", "app_args", "expose.gateway", "expose.ingress", "expose.internal", "expose.type"),
+    *("logs.access", "ready_timeout_seconds", "scaling", "tracing", "upgrade"),
     *(
         f"models.{name}"
         for name in (
@@ -42,7 +43,8 @@ BY_KIND: dict[str, tuple[str, ...]] = {
     "ray_job": _ENGINES_OF_OTHERS,
     # an app of serve_apps/ that is a job has an engine of its own, and nothing of Serve
     "ray_job of an app": (
-        *("expose.internal", "expose.type", "ready_timeout_seconds", "scaling", "upgrade"),
+        *("api_keys", "expose.gateway", "expose.ingress", "expose.internal", "expose.type"),
+        *("logs.access", "ready_timeout_seconds", "scaling", "upgrade"),
         *(f"models.replicas.{name}" for name in _SCALING),
         *(f"models.disaggregation.{n}" for n in ("connector", "decode_port_base", "prefill_port_base")),
         "models.disaggregation.prefill_engine_args",
@@ -79,6 +81,11 @@ class BesideModel:
     read: Callable[[EngineSpec], bool]
 
 
+def _serves(spec: ServiceSpec) -> bool:
+    """Whether engines are the stack's own; a shared cluster and a job by hand bring theirs."""
+    return spec.config.kind in ("ray_service", "vllm") or APPS[spec.config.app].kind == "job"
+
+
 BESIDE: tuple[Beside, ...] = (
     Beside(
         tuple(f"upgrade.{n}" for n in ("gateway_class", "interval_seconds", "max_surge_percent", "step_size_percent")),
@@ -107,6 +114,12 @@ BESIDE: tuple[Beside, ...] = (
         "replicas.max over replicas.min of its model",
         lambda spec: spec.config.kind != "vllm" or any(e.min_replicas != e.max_replicas for e in spec.engines),
     ),
+    Beside(("tracing.protocol",), "tracing.otlp_endpoint", lambda spec: spec.config.tracing.otlp_endpoint is not None),
+    Beside(
+        ("logs.level",),
+        "logs.format: json",
+        lambda spec: _serves(spec) or spec.config.logs.format == "json",
+    ),
     Beside(
         ("metrics.interval_seconds", "metrics.labels"),
         "metrics.pod_monitor: true",
@@ -133,12 +146,26 @@ BESIDE: tuple[Beside, ...] = (
         lambda spec: spec.config.job is None or spec.config.job.shutdown_after_finish,
     ),
 )
+
+
+def _prefill(engine: EngineSpec) -> Replicas | None:
+    apart = engine.config.disaggregation
+    return apart.prefill_replicas if apart is not None else None
+
+
+def _scaled(of: Callable[[EngineSpec], Replicas | None], *, to_zero: bool = False) -> Callable[[EngineSpec], bool]:
+    """Whether the replicas scale (from nothing); replicas that are not there are not judged."""
+
+    def read(engine: EngineSpec) -> bool:
+        found = of(engine)
+        return found is None or (found.min != found.max and (found.min == 0 or not to_zero))
+
+    return read
+
+
 _REPLICAS: tuple[tuple[str, Callable[[EngineSpec], Replicas | None]], ...] = (
     ("replicas", lambda engine: engine.config.replicas),
-    (
-        "disaggregation.prefill_replicas",
-        lambda engine: engine.config.disaggregation.prefill_replicas if engine.config.disaggregation else None,
-    ),
+    ("disaggregation.prefill_replicas", _prefill),
 )
 BESIDE_MODEL: tuple[BesideModel, ...] = (
     BesideModel(("kv_cache_gib",), "device: cpu", lambda engine: engine.config.device == "cpu"),
@@ -151,7 +178,7 @@ BESIDE_MODEL: tuple[BesideModel, ...] = (
                 for name in ("initial", "target_ongoing_requests", "upscale_delay_s", "downscale_delay_s")
             ),
             f"{path}.max over {path}.min",
-            lambda engine, of=of: (replicas := of(engine)) is None or replicas.min != replicas.max,
+            _scaled(of),
         )
         for path, of in _REPLICAS
     ),
@@ -159,7 +186,7 @@ BESIDE_MODEL: tuple[BesideModel, ...] = (
         BesideModel(
             (f"{path}.downscale_to_zero_delay_s",),
             f"{path}.min: 0 and a larger max",
-            lambda engine, of=of: (replicas := of(engine)) is None or replicas.min == 0 < replicas.max,
+            _scaled(of, to_zero=True),
         )
         for path, of in _REPLICAS
     ),
