@@ -12,7 +12,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components import eks_cluster, network
+from components import eks_cluster, network, versions
 from components.cluster import Cluster
 from components.config import AwsCluster, AwsPool, Environment
 from components.efa_network import EfaNetwork
@@ -20,13 +20,12 @@ from components.eks_addons import EksAddons
 from components.eks_cluster import EksCluster, EksOutputs
 from components.gpu_node_pool import GpuNodePool, Placement
 from components.karpenter_node_pool import KarpenterNodePool
-from components.manifests.aws_addons import load_balancer_controller_needed
+from components.manifests import releases
 from components.naming import cluster_name, tags
 from components.network import Network, Subnets
 from components.node_autoscaling import KarpenterAccount, cluster_autoscaler_role, load_balancer_controller_role
 from components.node_pools import cluster_zones, node_autoscaler
 from components.node_role import NodeRole
-from components.versions import KUBERNETES
 from components.weights_bucket import weights
 from policies.facts.records import NodePool
 
@@ -54,7 +53,7 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
     config = env.cluster
     assert isinstance(config, AwsCluster)
     name = cluster_name(config, pulumi.get_stack())
-    version = config.kubernetes_version or KUBERNETES
+    version = config.kubernetes_version or versions.KUBERNETES
     provider = _provider(config)
     on_aws = pulumi.ResourceOptions(provider=provider)
 
@@ -76,7 +75,7 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
             )
         )
     karpenter = _autoscaling(env, eks, config, on_aws)
-    if wants_load_balancers(env, pools):
+    if releases.installs(versions.LOAD_BALANCER_CONTROLLER, env, pools):
         ready.append(load_balancer_controller_role(eks, on_aws))
     bucket = weights(env, config, eks, on_aws)
 
@@ -120,12 +119,6 @@ def karpenter_pools(
             )
             made += component.ready
     return tuple(made)
-
-
-def wants_load_balancers(env: Environment, pools: Sequence[NodePool]) -> bool:
-    """Whether the AWS Load Balancer Controller will be there and needs its role: as stated, else as its release is derived."""
-    stated = env.software.load_balancer_controller.install
-    return load_balancer_controller_needed(env, pools) if stated is None else stated
 
 
 def _provider(config: AwsCluster) -> aws.Provider:

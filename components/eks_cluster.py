@@ -21,7 +21,7 @@ from components.manifests.iam import (
     trust_service,
 )
 from components.manifests.kubeconfig import eks_kubeconfig
-from components.naming import log_group
+from components.naming import ROLE_PREFIX, log_group, prefix
 from components.network import Subnets
 from components.pod_identity import PodIdentityRole
 
@@ -108,6 +108,7 @@ class EksCluster(pulumi.ComponentResource):
         config, name = self._config, self._name
         role = aws.iam.Role(
             f"{name}-cluster",
+            name_prefix=prefix(f"{name}-cluster", ROLE_PREFIX),
             description=f"EKS control plane of {name}",
             assume_role_policy=trust_service("eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"),
             opts=self._child,

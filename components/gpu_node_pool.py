@@ -17,6 +17,7 @@ from components.eks_cluster import EksOutputs
 from components.manifests import launch_template as lt
 from components.manifests.autoscaler_tags import scale_from_zero_tags
 from components.manifests.user_data import ClusterAccess, user_data
+from components.naming import TEMPLATE_PREFIX, prefix
 from policies.facts.records import NodePool
 
 TAINT_EFFECTS = {
@@ -109,7 +110,7 @@ class GpuNodePool(pulumi.ComponentResource):
         labels = {**tags, "Name": f"{cluster.name}-{pool.name}", "llm-serving/pool": pool.name}
         return aws.ec2.LaunchTemplate(
             self._name,
-            name_prefix=f"{cluster.name}-{pool.name}-",
+            name_prefix=prefix(f"{cluster.name}-{pool.name}", TEMPLATE_PREFIX),
             description=f"Nodes of pool {pool.name}",
             update_default_version=True,
             instance_type=spec.instance_type,

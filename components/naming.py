@@ -11,6 +11,16 @@ def cluster_name(config: AwsCluster, environment: str) -> str:
     return config.name or f"{PROJECT}-{environment}".replace(".", "-")
 
 
+ROLE_PREFIX, POLICY_PREFIX, RULE_PREFIX, TEMPLATE_PREFIX = 38, 102, 38, 99
+"""Longest prefixes of IAM roles and their policies, EventBridge rules and launch templates: the provider's suffix takes 26 characters of
+the 64, 128, 64 and 125 that a name may have (terraform-provider-aws: internal/create/naming.go, id.UniqueIDSuffixLength)."""
+
+
+def prefix(name: str, longest: int) -> str:
+    """The start of a name that the provider makes unique. Pulumi's own names are refused when they are too long; these are cut."""
+    return f"{name[: longest - 1].rstrip('-')}-"
+
+
 def log_group(cluster: str) -> str:
     """Where EKS writes control-plane logs; it cannot be chosen."""
     return f"/aws/eks/{cluster}/cluster"

@@ -12,6 +12,7 @@ import pulumi_aws as aws
 
 from components.eks_cluster import EksOutputs
 from components.manifests import iam, iam_controllers
+from components.naming import RULE_PREFIX, prefix
 from components.node_role import NodeRole
 from components.pod_identity import PodIdentityRole
 
@@ -75,6 +76,7 @@ class KarpenterAccount(pulumi.ComponentResource):
         for key, (source, detail) in INTERRUPTIONS.items():
             rule = aws.cloudwatch.EventRule(
                 f"{name}-{key}",
+                name_prefix=prefix(f"{name}-{key}", RULE_PREFIX),
                 description=f"{detail} to Karpenter of {cluster.name}",
                 event_pattern=json.dumps({"source": [source], "detail-type": [detail]}),
                 opts=child,

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.manifests.iam import CNI_POLICY, NODE_POLICIES, managed_policy_arn, trust_service
+from components.naming import ROLE_PREFIX, prefix
 
 
 class NodeRole(pulumi.ComponentResource):
@@ -35,6 +36,7 @@ class NodeRole(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         role = aws.iam.Role(
             name,
+            name_prefix=prefix(name, ROLE_PREFIX),
             description=f"EC2 nodes: {name}",
             assume_role_policy=trust_service("ec2.amazonaws.com"),
             opts=child,

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.manifests.iam import managed_policy_arn, trust_pods
+from components.naming import POLICY_PREFIX, ROLE_PREFIX, prefix
 
 
 class PodIdentityRole(pulumi.ComponentResource):
@@ -39,6 +40,7 @@ class PodIdentityRole(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         role = aws.iam.Role(
             name,
+            name_prefix=prefix(name, ROLE_PREFIX),
             description=f"Pods of service account {namespace}/{service_account}",
             assume_role_policy=pulumi.Output.from_input(cluster_name).apply(
                 lambda cluster: trust_pods(cluster, namespace, service_account)
@@ -55,7 +57,11 @@ class PodIdentityRole(pulumi.ComponentResource):
             for each in managed
         ]
         if policy is not None:
-            attached.append(aws.iam.RolePolicy(name, role=role.name, policy=policy, opts=child))
+            attached.append(
+                aws.iam.RolePolicy(
+                    name, name_prefix=prefix(name, POLICY_PREFIX), role=role.name, policy=policy, opts=child
+                )
+            )
         if associate:
             aws.eks.PodIdentityAssociation(
                 name,

@@ -90,6 +90,11 @@ def installed(env: Environment, pools: Sequence[NodePool]) -> tuple[tuple[Part, 
     return tuple((part, _release(part, env, pools)) for part in PARTS if part.installed(env, pools))
 
 
+def installs(chart: Chart, env: Environment, pools: Sequence[NodePool]) -> bool:
+    """Whether this environment installs the chart, so that the account must be ready for it."""
+    return any(part.chart is chart and part.installed(env, pools) for part in PARTS)
+
+
 def releases(env: Environment, pools: Sequence[NodePool]) -> tuple[Release, ...]:
     """All releases this environment installs, in order, with merged values."""
     return tuple(release for _, release in installed(env, pools))

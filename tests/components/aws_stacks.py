@@ -69,7 +69,13 @@ STACKS: dict[str, dict[str, Any]] = {
         }
     ),
     "arm": _stack(
-        gb200={"instance_types": ["p6e-gb200.36xlarge"], "reservation": BLOCK, "zones": ["us-east-1a"], "max": 9},
+        gb200={
+            "instance_types": ["p6e-gb200.36xlarge"],
+            "reservation": BLOCK,
+            "zones": ["us-east-1a"],
+            "efa": True,
+            "max": 9,
+        },
         t4g={"instance_types": ["g5g.4xlarge"], "max": 2},
     ),
     "custom_ami": _stack(
@@ -131,6 +137,26 @@ STACKS: dict[str, dict[str, Any]] = {
             }
         }
     },
+}
+
+
+# Names as long as they may be, of everything that another name is made from.
+STACKS["long_names"] = _stack(
+    {"name": "c" * 80},
+    **{
+        "p" * 36: {"instance_types": ["p5.48xlarge"], "efa": True, "max": 2},
+        "k" * 63: {"kind": "karpenter", "instance_types": ["g6e.2xlarge", "g6e.4xlarge"], "max": 2},
+    },
+) | {
+    "services": {
+        "s" * 47: {
+            "pool": "k" * 63,
+            "namespace": "n" * 63,
+            "service_account": "a" * 63,
+            "expose": {"type": "LoadBalancer"},
+            "models": {"qwen": {"model": "Qwen/Qwen2.5-7B-Instruct", "source": "s3://weights/qwen"}},
+        }
+    }
 }
 
 

@@ -50,6 +50,12 @@ class MotoCloud(Mocks):
         self._plain = PlainMocks()
         self._session = boto3.Session("testing", "testing", region_name=region)
         self._clients: dict[str, Any] = {}
+        self._made = 0
+
+    def unique(self, prefix: str) -> str:
+        """A name as the provider makes it from a prefix."""
+        self._made += 1
+        return f"{prefix}{UNIQUE}{self._made:04}"
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
@@ -111,6 +117,11 @@ class MotoCloud(Mocks):
                     raise AssertionError(f"{where}: names {text}, which is not there: {error}") from error
 
 
+# What the provider and Pulumi add to names: with it the APIs' longest names are judged too.
+UNIQUE = "2026113009300000000000"  # and a number of four digits
+RANDOM = "-0a1b2c3"
+
+
 def client_method(client: Any, operation: str) -> str:
     return next(method for method, name in client.meta.method_to_api_mapping.items() if name == operation)
 
@@ -129,7 +140,8 @@ def _named(key: str) -> Callable[[MotoCloud, str, Inputs], Inputs]:
     """What Pulumi names by itself: the logical name, where the program gives none."""
 
     def prepare(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
-        return {key: name, **inputs}
+        prefix = inputs.pop("namePrefix", None)
+        return {key: cloud.unique(prefix) if prefix else f"{name}{RANDOM}", **inputs}
 
     return prepare
 
@@ -176,14 +188,14 @@ def _rule(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
 def _launch_template(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
     own = {"namePrefix", "description", "updateDefaultVersion"}
     return {
-        "launchTemplateName": f"{inputs['namePrefix']}1",
+        "launchTemplateName": cloud.unique(inputs["namePrefix"]),
         "versionDescription": inputs["description"],
         "launchTemplateData": {key: value for key, value in inputs.items() if key not in own},
     }
 
 
 def _role(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
-    return {"roleName": name, **inputs}
+    return {"roleName": cloud.unique(inputs.pop("namePrefix")), **inputs}
 
 
 def _cluster(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
@@ -211,8 +223,9 @@ def _cluster_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[s
 
 
 def _node_group(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
-    prefix = inputs.pop("nodeGroupNamePrefix")
-    return {"nodegroupName": f"{prefix}1", **inputs}
+    found = cloud.unique(inputs.pop("nodeGroupNamePrefix"))
+    assert len(found) <= 63, f"{name}: EKS takes names of 63 characters, and {found} has {len(found)}"
+    return {"nodegroupName": found, **inputs}
 
 
 def _node_group_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str, Any]) -> State:
@@ -237,7 +250,7 @@ def _group_tag(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
 
 
 def _bucket(cloud: MotoCloud, name: str, inputs: Inputs) -> Inputs:
-    return {"bucket": inputs["bucketPrefix"] + "0123456789abcdef01234567ab"}
+    return {"bucket": f"{inputs['bucketPrefix']}{UNIQUE}0000"}
 
 
 def _bucket_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str, Any]) -> State:
@@ -285,7 +298,8 @@ def _queue_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str
 
 
 def _event_rule_state(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str, Any]) -> State:
-    return name, {"name": name, "arn": response["RuleArn"]}
+    arn = response["RuleArn"]
+    return name, {"name": arn.rpartition("/")[2], "arn": arn}
 
 
 def _log_group(cloud: MotoCloud, name: str, inputs: Inputs, response: dict[str, Any]) -> State:

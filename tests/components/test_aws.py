@@ -45,7 +45,7 @@ def pool_inputs(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(STACKS) if not name.startswith("karpenter")])
+@pytest.mark.parametrize("name", [each for each in sorted(STACKS) if not each.startswith(("karpenter", "long"))])
 def test_the_pools_of_a_stack_are_as_reviewed(name: str, snapshot: SnapshotAssertion) -> None:
     assert yaml.safe_dump(pool_inputs(name), sort_keys=True, width=100) == snapshot
 
@@ -240,7 +240,9 @@ def test_add_ons_have_the_pinned_version_or_the_one_eks_gives() -> None:
     assert found.one(ADDON, "llm-serving-test-coredns").inputs["addonVersion"] == "v1.12.4-eksbuild.1"
     cni = found.one(ADDON, "llm-serving-test-vpc-cni").inputs
     assert cni["addonVersion"] == "v1-of-vpc-cni"
-    assert json.loads(cni["configurationValues"]) == {"enableNetworkPolicy": "true"}  # or NetworkPolicies are not enforced
+    assert json.loads(cni["configurationValues"]) == {
+        "enableNetworkPolicy": "true"
+    }  # or NetworkPolicies are not enforced
 
 
 def test_tags_of_the_environment_are_the_providers_and_reach_what_instances_start() -> None:

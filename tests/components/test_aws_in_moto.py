@@ -12,7 +12,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from components import aws, node_pools
 from components.config import Environment
 from tests.components.aws_stacks import ALL, REGION, STACKS, environment
-from tests.components.cloud import MotoCloud
+from tests.components.cloud import UNIQUE, MotoCloud
 from tests.components.program import Program, run
 
 
@@ -62,7 +62,8 @@ def test_aws_takes_every_resource_of_the_stack(name: str) -> None:
     eks = boto3.client("eks", region_name=REGION)
     (cluster,) = eks.list_clusters()["clusters"]
     managed = sorted(pool.name for pool in node_pools.resolve(env) if pool.kind == "managed")
-    assert sorted(eks.list_nodegroups(clusterName=cluster)["nodegroups"]) == sorted(f"{pool}-1" for pool in managed)
+    groups = eks.list_nodegroups(clusterName=cluster)["nodegroups"]
+    assert sorted(each.partition(f"-{UNIQUE}")[0] for each in groups) == managed
     created = [each for each in program.resources if each.type.startswith("aws:")]
     assert len(cloud.calls) == len(created) > 30
 

@@ -33,6 +33,14 @@ def test_the_first_card_of_a_p6_b300_has_no_efa() -> None:
     assert cards == [(0, 0, "interface"), *[(card, 0, "efa-only") for card in range(1, 17)]]
 
 
+def test_a_p6e_gb200_has_one_efa_interface_for_each_gpu() -> None:
+    cards = [
+        (each.card, each.device, each.type)
+        for each in network_interfaces(pool(instance_types=["p6e-gb200.36xlarge"], efa=True))
+    ]
+    assert cards == [(0, 0, "interface"), *[(card, 0, "efa-only") for card in (1, 5, 9, 13)]]
+
+
 @pytest.mark.parametrize("row", [row for row in gpu_instances() if row.efa_interfaces], ids=lambda row: row.name)
 def test_every_type_with_efa_gets_one_primary_interface_and_no_card_twice(row) -> None:
     """The rules that Karpenter's CRD states for networkInterfaces, and EC2 for launch templates."""
