@@ -6,7 +6,8 @@ Source: controllers/ray/utils/validation.go at v1.7.0. Not for: the Ray cluster 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
@@ -66,7 +67,8 @@ def job(stack: Stack) -> Iterator[Problem]:
         where, spec = workload.where, workload.spec
         shutdown = spec.get("shutdownAfterJobFinishes") is True
         ttl, backoff = whole(spec.get("ttlSecondsAfterFinished")), whole(spec.get("backoffLimit"))
-        if not spec.get("entrypoint") and workload.submission_mode != "InteractiveMode" and spec:
+        own = any(mapping(c).get("command") for c in _submitters(spec))  # a submitter that brings its command
+        if not spec.get("entrypoint") and workload.submission_mode != "InteractiveMode" and spec and not own:
             yield error(where, "the job has no entrypoint", "set job.entrypoint")
         if workload.suspend and not shutdown:
             yield error(where, "a suspended job needs shutdownAfterJobFinishes", "set job.shutdown_after_finish: true")
@@ -111,6 +113,10 @@ def job(stack: Stack) -> Iterator[Problem]:
                 "its GPU cluster stays after the job has ended",
                 "set job.shutdown_after_finish: true",
             )
+
+
+def _submitters(spec: Mapping[str, Any]) -> list[Any]:
+    return items(mapping(mapping(spec.get("submitterPodTemplate")).get("spec")).get("containers"))
 
 
 def gates(stack: Stack) -> Iterator[Problem]:

@@ -107,8 +107,11 @@ def _is(value: Any, kind: type) -> bool:
 def _unknown(name: str, shape: Shape, path: str) -> Found:
     known = tuple(field for field in shape if field not in ("!", "[]"))
     near = closest_names(name, known, 1)
+    below = next((field for field in known if isinstance(shape[field], Mapping) and name in shape[field]), None)
     names = listed(known, _LONGEST) if len(known) <= _LONGEST else f"{len(known)} fields"
     # A newer Kubernetes may have fields of pods that are not in the list; a misspelt one looks like its neighbour.
+    if below is not None:
+        return f"{path} has no field '{name}'", f"it belongs one level down, into {path}.{below}", True
     certain = bool(near) or not (shape is POD or shape is CONTAINER)
     return (
         f"{path} has no field '{name}': the API server drops or refuses it",

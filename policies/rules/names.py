@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.facts import Stack, Workload
+from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_of
@@ -17,6 +18,7 @@ from ._values import listed
 
 # constant.go: 53 keeps room for pod suffixes; a RayService's or RayJob's cluster adds six characters.
 LIMITS = {"RayCluster": 53, "RayService": 47, "RayJob": 47}
+_GENERATED = "xxxxx"  # what the API server adds to a generateName
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _META_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -26,7 +28,8 @@ _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 def workload_names(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         limit = LIMITS.get(workload.kind, 63)
-        name = workload.name
+        stem = mapping(workload.manifest.get("metadata")).get("generateName")
+        name = workload.name or (f"{stem}{_GENERATED}" if stem else "")
         if len(name) > limit:
             reason = ": its clusters and pods add to it" if workload.kind in LIMITS else ""
             yield error(

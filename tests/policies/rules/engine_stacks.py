@@ -34,9 +34,11 @@ MODULES = (
     rules.engine_spread,
     rules.dtype_quantisation,
     rules.accelerator,
+    rules.attention,
     rules.engine_args,
     rules.engine_needs,
     rules.engine_values,
+    rules.speculation,
     rules.serve_llm,
     rules.serve_options,
     rules.serve_autoscaling,
@@ -47,6 +49,7 @@ MODULES = (
     rules.versions,
     rules.drivers,
     rules.model_access,
+    rules.model_use,
     rules.environment_variables,
 )
 ENGINE = tuple(rule for module in MODULES for rule in module.RULES)

@@ -121,7 +121,7 @@ def test_arguments_that_do_not_go_together_are_refused(given: Stack, expected: t
     [
         args(whole(), max_num_batched_tokens=8192, max_num_seqs=128),
         args(whole(), enable_chunked_prefill=False, max_num_batched_tokens=8192),
-        args(whole(), max_lora_rank=64, max_loras=4, max_cpu_loras=8),
+        args(whole(), enable_lora=True, max_lora_rank=64, max_loras=4, max_cpu_loras=8),
         args(whole(), load_format="runai_streamer"),
         args(with_engine(whole(), llm_config={"log_engine_metrics": False}), disable_log_stats=True),
         with_engine(args(whole(), enable_lora=True), lora={"dynamic_lora_loading_path": "s3://adapters"}),

@@ -46,7 +46,9 @@ def test_a_value_of_another_kind_is_refused_with_what_is_allowed(name: str, valu
 
 
 def test_null_is_a_value_that_most_arguments_do_not_take() -> None:
-    null = with_engine(whole(), engine_args={"max_model_len": 8192, "enforce_eager": None, "enable_prefix_caching": None})
+    null = with_engine(
+        whole(), engine_args={"max_model_len": 8192, "enforce_eager": None, "enable_prefix_caching": None}
+    )
     (text,) = sentences(null, KINDS[0])
     assert "enforce_eager is null; allowed: a value, not null; leave it out" in text
 
@@ -70,8 +72,7 @@ def test_the_whole_sentence() -> None:
         {"collect_detailed_traces": ["model", "worker"], "cudagraph_capture_sizes": [1, 2, 4]},
         {"hf_overrides": {"rope_parameters": {"rope_theta": 1e6}}, "limit_mm_per_prompt": {"image": 2}},
         {"reasoning_parser": "mine", "reasoning_parser_plugin": "/plugins/mine.py"},  # a plugin brings more
-        {"max_loras": "many"},  # nobody looks at it without enable_lora
-        {"speculative_config": {"method": "mtp"}, "structured_outputs_config": {"backend": "xgrammar"}},
+        {"speculative_config": {"method": "mtp", "model": "org/mtp"}, "structured_outputs_config": {"backend": "xgrammar"}},
     ],
 )
 def test_values_that_vllm_takes_pass(changes: dict[str, Any]) -> None:
@@ -86,6 +87,7 @@ def test_another_vllm_may_have_more_choices_so_it_is_a_warning_there() -> None:
 
 def test_lora_values_count_when_lora_is_on() -> None:
     assert found(args(whole(), enable_lora=True, max_loras="many")) == [KINDS]
+    assert found(args(whole(), max_loras="many")) == [("model-adapters", "warning")]  # nobody looks at it without enable_lora
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,9 @@ def test_lora_values_count_when_lora_is_on() -> None:
     ],
 )
 def test_a_key_that_the_config_class_does_not_have_is_refused(name: str, key: str, hint: str) -> None:
-    given = args(whole(), **{name: {"method": "ngram", "num_speculative_tokens": 3, key: 1} if "spec" in name else {key: 1}})
+    given = args(
+        whole(), **{name: {"method": "ngram", "num_speculative_tokens": 3, key: 1} if "spec" in name else {key: 1}}
+    )
     assert found(given) == [KEYS]
     assert f"{name} has no key '{key}'" in sentences(given, KEYS[0])[0]
     assert hint in sentences(given, KEYS[0])[0]
@@ -166,7 +170,9 @@ def test_experts_are_balanced_only_when_they_are_spread() -> None:
     ],
 )
 def test_the_command_line_of_plain_vllm_has_rules_of_its_own(changes: dict[str, Any], says: str) -> None:
-    assert says in " ".join(sentences(args(plain(), **changes), KINDS[0]) + sentences(args(plain(), **changes), NEEDS[0]))
+    assert says in " ".join(
+        sentences(args(plain(), **changes), KINDS[0]) + sentences(args(plain(), **changes), NEEDS[0])
+    )
 
 
 @pytest.mark.parametrize("changes", [{"max_num_batched_tokens": "8k"}, {"tokenizer_revision": 3}, {"seed": 1}])
@@ -175,14 +181,24 @@ def test_numbers_for_people_are_numbers_on_the_command_line(changes: dict[str, A
 
 
 def test_words_after_a_list_flag_are_its_values_and_a_switch_with_a_value_is_told_from_the_flag() -> None:
-    words = ["serve", "org/m", "--cudagraph-capture-sizes", "1", "2", "--enforce-eager=true", "--enable-lora", "--seed", "3"]
+    words = [
+        "serve",
+        "org/m",
+        "--cudagraph-capture-sizes",
+        "1",
+        "2",
+        "--enforce-eager=true",
+        "--enable-lora",
+        "--seed",
+        "3",
+    ]
     model, given = command_line(["vllm", *words])
     assert model == "org/m"
     assert given == {"cudagraph_capture_sizes": [1, 2], "enforce_eager": "true", "enable_lora": True, "seed": 3}
 
 
-
-
 def test_the_beginning_of_a_flag_is_the_flag_where_only_one_begins_so() -> None:
-    _, given = command_line(["vllm", "serve", "org/m", "--tensor-parallel=2", "--cudagraph-capture-size", "8", "--max-num=3"])
+    _, given = command_line(
+        ["vllm", "serve", "org/m", "--tensor-parallel=2", "--cudagraph-capture-size", "8", "--max-num=3"]
+    )
     assert given == {"tensor_parallel_size": 2, "cudagraph_capture_sizes": [8], "max_num": 3}
