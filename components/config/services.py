@@ -12,6 +12,7 @@ from serve_apps import APPS
 from .access import ApiKeys, ExternalSecret, GatewayRoute, Ingress, Metrics, NetworkPolicy
 from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
 from .models import Model
+from .observability import Logs, Tracing
 from .scaling import Scaling
 
 
@@ -234,6 +235,10 @@ class Service(Strict):
     """Network policy."""
     metrics: Metrics = Metrics.model_construct()
     """Scraping of metrics."""
+    logs: Logs = Logs.model_construct()
+    """Logs."""
+    tracing: Tracing = Tracing.model_construct()
+    """Traces."""
     disruption_budget: bool = True
     """PodDisruptionBudgets, so that a drain takes one replica at a time."""
     job: Job | None = None

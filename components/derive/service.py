@@ -13,6 +13,7 @@ from typing import Any
 from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
 from components.derive import engines as engine_args
+from components.derive import observability
 from components.derive.packing import gpus_for
 from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
@@ -320,8 +321,17 @@ def _engine(
         utilization=utilization,
         min_replicas=replicas.min,
         max_replicas=replicas.max,
-        engine_args=engine_args.derived(model, role, utilization),
-        env=engine_args.environment(model, worker_gpu, group.device),
+        engine_args=dict(
+            sorted({**observability.arguments(config), **engine_args.derived(model, role, utilization)}.items())
+        ),
+        env=dict(
+            sorted(
+                {
+                    **observability.environment(config, name),
+                    **engine_args.environment(model, worker_gpu, group.device),
+                }.items()
+            )
+        ),
     )
 
 

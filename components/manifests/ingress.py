@@ -21,9 +21,11 @@ _ENVOY = "gateway.envoyproxy.io"
 
 
 def objects(spec: ServiceSpec) -> list[dict[str, Any]]:
-    """Whatever publishes the endpoint beyond its Service."""
+    """Whatever publishes the endpoint beyond its Service; a job and a shared cluster have none."""
     expose = spec.config.expose
     found: list[dict[str, Any]] = []
+    if spec.config.kind not in ("ray_service", "vllm"):
+        return found
     if expose.ingress is not None:
         found.append(_ingress(spec))
     if expose.gateway is not None:

@@ -140,7 +140,17 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
             for index, (name, args) in enumerate(applications)
         ],
         "http_options": {"host": "0.0.0.0", "port": spec.config.expose.port},
+        **_logging(spec),
     }
+
+
+def _logging(spec: ServiceSpec) -> dict[str, Any]:
+    """Logs of proxies, controller and replicas, where they differ from Serve's defaults."""
+    logs = spec.config.logs
+    if (logs.format, logs.level, logs.access) == ("text", "INFO", True):
+        return {}
+    options: dict[str, Any] = {"encoding": logs.format.upper(), "log_level": logs.level}
+    return {"logging_config": {**options, "enable_access_log": logs.access}}
 
 
 def _ingress(spec: ServiceSpec) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from components.derive.spec import ServiceSpec
-from components.manifests import disruption, external_secrets, ingress, network_policy, pod_monitor, vllm_scaling
+from components.manifests import (
+    disruption,
+    engine_logs,
+    external_secrets,
+    ingress,
+    network_policy,
+    pod_monitor,
+    vllm_scaling,
+)
 
 AFTER_WORKLOAD = frozenset(
     {"HTTPRoute", "HorizontalPodAutoscaler", "Ingress", "ScaledObject", "Service"},
@@ -20,6 +28,7 @@ def objects(spec: ServiceSpec) -> list[dict[str, Any]]:
     """In the order in which they are made: what the workload needs, what guards it, what leads to it."""
     return [
         *external_secrets.objects(spec),
+        *engine_logs.objects(spec),
         *network_policy.objects(spec),
         *disruption.objects(spec),
         *pod_monitor.objects(spec),

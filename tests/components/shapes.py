@@ -270,6 +270,8 @@ SHAPES: dict[str, dict[str, Any]] = {
                         "internal": False,
                     }
                 },
+                "logs": {"format": "json"},
+                "tracing": {"otlp_endpoint": "http://otel-collector.observability:4317"},
             }
         },
         software={"monitoring": {"install": True}},
@@ -285,6 +287,8 @@ SHAPES: dict[str, dict[str, Any]] = {
                     "gateway": {"host": "chat.example.com", "tls_secret": "chat-tls", "load_balancer": "internet"}
                 },
                 "metrics": {"pod_monitor": True, "labels": {"release": "prometheus"}},
+                "logs": {"format": "json", "access": False},
+                "tracing": {"otlp_endpoint": "https://otel.example.com/v1/traces", "protocol": "http/protobuf"},
                 "network": {
                     "clients": [{"namespace": "apps"}, {"cidr": "10.0.0.0/16"}],
                     "operators": [{"namespace": "platform", "pods": {"app": "notebook"}}],

@@ -83,6 +83,7 @@ START: dict[str, Values] = {
         for name, source in (("config_map", "a"), ("secret", "a"), ("host_path", "/a"), ("source", {"emptyDir": {}}))
     },
     "disruption_budget": model(replicas={"min": 2, "max": 2}),
+    "tracing.protocol": {"tracing": {"otlp_endpoint": "http://otel:4318/v1/traces"}},
     "job": JOB,
     "upgrade.gateway_class": INCREMENTAL,
     "upgrade.interval_seconds": INCREMENTAL,
@@ -137,6 +138,7 @@ VALUE: dict[str, Any] = {
     "network.metrics": [{"namespace": "team"}],
     "network.operators": [{"namespace": "team"}],
     "scaling.prometheus": "http://other:9090",
+    "tracing.otlp_endpoint": "http://otel:4317",
     "scaling.cpu_percent": 60,
     "volumes.other.host_path": "/elsewhere",
     "volumes.other.mount_path": "/elsewhere",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging.config
 from typing import Any
 
 import pytest
@@ -255,9 +257,36 @@ def test_the_stacks_own_prometheus_scrapes_a_service_once() -> None:
     assert objects(planned({"metrics": {"pod_monitor": True}}, software=MONITORING), "PodMonitor") == []
 
 
+@pytest.mark.parametrize("kind", ["ray_service", "vllm"])
+def test_json_logs_and_traces_reach_every_engine(kind: str) -> None:
+    made = planned({"kind": kind, "logs": {"format": "json"}, "tracing": {"otlp_endpoint": "http://otel:4317"}})
+    workload = made.manifests["chat"][0]["spec"]
+    ray = kind == "ray_service"
+    template = workload["rayClusterConfig"]["workerGroupSpecs"][0]["template"] if ray else workload["template"]
+    container = template["spec"]["containers"][0]
+    (path,) = [each["value"] for each in container["env"] if each["name"] == "VLLM_LOGGING_CONFIG_PATH"]
+    (mount,) = [each for each in container["volumeMounts"] if path.startswith(each["mountPath"] + "/")]
+    (volume,) = [each for each in template["spec"]["volumes"] if each["name"] == mount["name"]]
+    (config,) = objects(made, "ConfigMap")
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    logging.config.dictConfig(json.loads(config["data"][path.rsplit("/", 1)[1]]) | {"formatters": {"json": {}}})
+    assert made.stack.workloads[0].engines[0].engine_args["otlp_traces_endpoint"] == "http://otel:4317"
+    assert said(made) == set()
+
+
 @pytest.mark.parametrize(
     ("service", "message"),
     [
+        (
+            {"tracing": {"otlp_endpoint": "https://otel:4317"}},
+            "service 'chat': tracing: vLLM's gRPC exporter never uses TLS (insecure=True in vllm/tracing/otel.py), and the endpoint is "
+            "https; give protocol: http/protobuf with the path /v1/traces, or an http endpoint",
+        ),
+        (
+            {"tracing": {"otlp_endpoint": "http://otel:4318", "protocol": "http/protobuf"}},
+            "service 'chat': tracing: otlp_endpoint 'http://otel:4318' has no path, and vLLM sends to exactly this address; OTLP "
+            "collectors take traces at /v1/traces",
+        ),
         (
             {"api_keys": {"engine": {"secret": "a", "key": "b"}}},
             "service 'chat': api_keys.engine is for kind vllm and kind is ray_service: Ray Serve LLM asks nobody for a key; "
