@@ -136,7 +136,7 @@ def _behavior(options: dict[str, Any]) -> dict[str, Any]:
     """Up at once by one pod or by half, down one pod at a time after calm: a new pod loads its model for minutes."""
 
     def window(key: str) -> int:
-        return min(LONGEST_WINDOW_SECONDS, round(options[key]))
+        return min(LONGEST_WINDOW_SECONDS, round(float(options[key])))
 
     return {
         "scaleUp": {
