@@ -6,6 +6,7 @@ Not for: engine arguments (engine_args.py) or bundles (engine_share.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from policies.catalog.lookup import closest_names
 from policies.catalog.ray_releases import (
@@ -14,11 +15,12 @@ from policies.catalog.ray_releases import (
     LLM_CONFIG_FIELDS,
     PLACEMENT_GROUP_CONFIG_SINCE,
 )
-from policies.facts import Stack
+from policies.facts import ServeApp, Stack, Workload
 from policies.facts.quantities import items, mapping, real
 from policies.finding import Problem, Rule, error
 
 from ._engines import RAY_KINDS, ray_version, seats
+from ._places import pods_of
 from ._values import before, version
 
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -26,6 +28,8 @@ _GONE = {
     "resources_per_bundle": "use placement_group_config: {bundle_per_worker: {...}}",
     "use_cpu": "use accelerator_config: {kind: cpu}",
 }
+_INGRESS = "OpenAiIngress"
+_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 _READ_FROM = (2, 60)  # fields and options were read in this version; older ones are judged leniently
 
 
@@ -150,6 +154,27 @@ def applications(stack: Stack) -> Iterator[Problem]:
                         where, f"two models have the model_id '{model_id}': Ray refuses them", "give each its own name"
                     )
                 seen.add(model_id)
+            yield from _overrides(stack, workload, app, entries, where)
+
+
+def _overrides(
+    stack: Stack, workload: Workload, app: ServeApp, entries: list[dict[str, Any]], where: str
+) -> Iterator[Problem]:
+    """`deployments` of a Serve application override those that its builder makes, by names that only the builder knows."""
+    streaming = any(_STREAMING in group.env for group in pods_of(workload))
+    if (version(ray_version(stack, workload)) or ())[:2] != _READ_FROM or streaming or any(e.get("server_cls") for e in entries):
+        return
+    ids = [str(mapping(entry.get("model_loading_config")).get("model_id", "")) for entry in entries]
+    made = (*(f"LLMServer:{name.replace('/', '--').replace('.', '_')}" for name in ids), _INGRESS)
+    for given in app.deployments:
+        name = str(given.get("name", ""))
+        if name not in made:
+            near = closest_names(name, made, 1)
+            yield error(
+                where,
+                f"it overrides deployment '{name}', which its builder does not make: the application is not deployed",
+                f"did you mean '{near[0]}'?" if near else f"its deployments: {', '.join(made)}",
+            )
 
 
 RULES: tuple[Rule, ...] = (
@@ -173,8 +198,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="serve-llm-applications",
         title="An application has models with names of their own",
-        why="Ray's builder refuses an empty list and two models of one name.",
+        why="Ray's builder refuses an empty list and two models of one name; Serve refuses options for a deployment that the builder does not make.",
         check=applications,
-        sources=("ray 2.60.0: core/ingress/builder.py LLMServingArgs",),
+        sources=("ray#33579", "ray 2.60.0: core/ingress/builder.py LLMServingArgs, serve/_private/application_state.py"),
     ),
 )

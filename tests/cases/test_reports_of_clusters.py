@@ -60,6 +60,7 @@ ENDPOINTS = (
     Report("ray-project/kuberay PR#1816", "serve-ports", (serve(http_options={"port": 9000}),), (chat(expose={"port": 9000}),)),
     Report("ray-project/kuberay#3791", "serve-ports", (head(ports=[{"name": "gcs-server", "containerPort": 6379}, {"name": "dashboard", "containerPort": 8265}]),), (head(ports=[{"name": n, "containerPort": p} for n, p in PORTS.items()]),)),
     Report("ray-project/kuberay#4994", "serve-ports", (serve(proxy_location="HeadOnly"),), (serve(proxy_location="EveryNode"),)),
+    Report("ray-project/ray#33579", "serve-llm-applications", (serve(applications=[{"name": "chat", "deployments": [{"name": "VLLMDeployment:qwen", "num_replicas": 3}]}]),), (serve(applications=[{"name": "chat", "deployments": [{"name": "LLMServer:qwen", "max_ongoing_requests": 32}]}]),)),
     Report("ray-project/kuberay#1828", "serve-ports", (serve(http_options={"host": "127.0.0.1"}),), (serve(http_options={"host": "0.0.0.0"}),)),
 )  # fmt: skip
 LIFECYCLE = (
