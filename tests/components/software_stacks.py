@@ -134,6 +134,18 @@ STACKS: dict[str, dict[str, Any]] = {
             "taints": [{"key": "nvidia.com/gpu", "value": "present"}, {"key": "aws.amazon.com/efa"}],
         },
     ),
+    "aws_scaled_by_keda_behind_an_ingress": _on_aws(
+        {
+            "chat": {
+                "kind": "vllm",
+                "pool": "gpu",
+                "models": {"qwen": {**_CHAT["models"]["qwen"], "replicas": {"min": 1, "max": 3}}},  # type: ignore[index]
+                "expose": {"ingress": {"host": "chat.example.com"}},
+            }
+        },
+        more={"software": {"monitoring": {"install": True}}},
+        gpu={"instance_types": ["g6.2xlarge"], "max": 4},
+    ),
     "aws_bottlerocket": _on_aws(gpu={"instance_types": ["g6.2xlarge"], "ami": "BOTTLEROCKET_x86_64_NVIDIA", "max": 2}),
     "aws_mig": _on_aws(
         gpu=_p5(strategy="mig", mig_profile="1g.10gb"),

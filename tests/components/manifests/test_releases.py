@@ -92,6 +92,10 @@ def test_the_same_config_gives_the_same_values(name: str) -> None:
                 "kuberay-operator",
             ],
         ),
+        (
+            "aws_scaled_by_keda_behind_an_ingress",
+            ["kube-prometheus-stack", "keda", "gpu-operator", "aws-load-balancer-controller", "cluster-autoscaler"],
+        ),
     ],
 )
 def test_what_is_needed_is_installed_and_no_more(name: str, charts: list[str]) -> None:
