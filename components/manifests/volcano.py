@@ -21,6 +21,9 @@ from components.versions import VOLCANO
 from policies.facts import NodePool
 from policies.facts import Queue as QueueFact
 
+PACK_GPUS = {"binpack.weight": 10, "binpack.resources": GPU_RESOURCE, f"binpack.resources.{GPU_RESOURCE}": 10}
+"""Arguments of the binpack plugin, which looks at CPU and memory alone unless told (pkg/scheduler/plugins/binpack/binpack.go)."""
+
 
 def needed(env: Environment, pools: Sequence[NodePool]) -> bool:
     """Whether Volcano is the batch scheduler."""
@@ -41,13 +44,15 @@ def scheduler_config(env: Environment, pools: Sequence[NodePool]) -> str | None:
     """The scheduler's configuration as YAML; None while the chart's own will do.
 
     Differences: `capacity` in place of `proportion`, with the reclaim action, when a queue states what it is sure of or has a
-    parent (proportion knows weights only, and the two cannot be used together); `deviceshare` for vGPUs.
+    parent (proportion knows weights only, and the two cannot be used together); `deviceshare` for vGPUs; on nodes of several GPUs
+    `binpack` counts these, and weighs more than `nodeorder`, whose preference for empty nodes cancels its default.
     """
     vgpu = any(pool.sharing.strategy == "volcano_vgpu" for pool in pools)
     nested = any(queue.parent is not None for queue in env.queues.values())
     shares = [share for queue in env.queues.values() for share in (queue.gpu, queue.cpu, queue.memory_gib)]
     capacity = nested or any(share.quota > 0 or share.guarantee > 0 for share in shares)
-    if not vgpu and not capacity:
+    several = any(pool.gpus_per_node > 1 for pool in pools)
+    if not vgpu and not capacity and not several:
         return None
     sharing: list[dict[str, Any]] = []
     if vgpu:
@@ -63,7 +68,7 @@ def scheduler_config(env: Environment, pools: Sequence[NodePool]) -> str | None:
         {"name": "predicates"},
         quota,
         {"name": "nodeorder"},
-        {"name": "binpack"},
+        {"name": "binpack", **({"arguments": PACK_GPUS} if several else {})},
     ]
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]
     actions = "enqueue, allocate, backfill" + (", reclaim" if capacity else "")

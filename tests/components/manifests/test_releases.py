@@ -248,6 +248,22 @@ def test_volcano_takes_capacity_in_place_of_proportion_only_when_a_queue_states_
     assert "deviceshare" not in names
 
 
+def test_volcano_packs_gpus_where_a_node_has_several() -> None:
+    env = whole_gpu(
+        software={"batch_scheduler": "volcano"},
+        node_pools={"h100": {"kind": "existing", "gpu": "H100", "gpus_per_node": 8, "cpu": 190, "memory_gib": 1900}},
+    )
+    (release,) = [each for each in releases.releases(env, node_pools.resolve(env)) if each.name == "volcano"]
+    config = yaml.safe_load(release.values["custom"]["scheduler_config_override"])
+    plugins = {plugin["name"]: plugin for tier in config["tiers"] for plugin in tier["plugins"]}
+    assert plugins["binpack"]["arguments"] == {
+        "binpack.weight": 10,
+        "binpack.resources": "nvidia.com/gpu",
+        "binpack.resources.nvidia.com/gpu": 10,
+    }
+    assert "proportion" in plugins
+
+
 def test_volcano_shares_gpus_by_its_plugin_and_hami_s_runs_on_those_nodes_only() -> None:
     config = yaml.safe_load(values("volcano_vgpu", "volcano")["custom"]["scheduler_config_override"])
     (share,) = [plugin for tier in config["tiers"] for plugin in tier["plugins"] if plugin["name"] == "deviceshare"]
@@ -306,8 +322,7 @@ def test_a_guarantee_beyond_the_quota_is_refused_when_it_is_read() -> None:
     with pytest.raises(ConfigError) as caught:
         whole_gpu(queues={"a": {"gpu": {"quota": 1, "guarantee": 2}}})
     assert caught.value.problems == [
-        'queue \'a\': gpu: {"guarantee": 2, "quota": 1} was given; guarantee 2 is more than quota 1; '
-        "Volcano takes guarantee <= quota: raise quota"
+        "queue 'a': gpu: guarantee 2 is more than quota 1; Volcano takes guarantee <= quota: raise quota"
     ]
 
 
