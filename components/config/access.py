@@ -40,7 +40,8 @@ class NetworkPolicy(Strict):
     clients: tuple[Peer, ...] | None = None
     """Who may reach the endpoint; everyone who has a route when not given. Load balancers are addresses: give their cidr, too."""
     operators: tuple[Peer, ...] = ()
-    """Who may reach the head's dashboard, jobs and client ports beside KubeRay. Nobody: `kubectl port-forward` needs no entry."""
+    """Who may reach the head's dashboard, jobs and client ports beside KubeRay: nobody, since `kubectl port-forward` needs no entry.
+    Teams that bring jobs and apps to a shared cluster from pods of their own are named here."""
     metrics: tuple[Peer, ...] | None = None
     """Who may read metrics; everyone who has a route when not given."""
     egress: tuple[Peer, ...] | None = None

@@ -78,7 +78,7 @@ def team(tmp_path: Path) -> Team:
 
 def service(**cluster: Any) -> str:
     """A compliant RayService, changed in its rayClusterConfig's head group."""
-    (manifest,) = assemble(parse(SHAPES["whole_gpu"]), "test").manifests["chat"]
+    manifest = assemble(parse(SHAPES["whole_gpu"]), "test").manifests["chat"][0]
     manifest = copy.deepcopy(manifest)
     manifest["spec"]["rayClusterConfig"]["headGroupSpec"].update(cluster)
     return json.dumps(manifest)
