@@ -14,6 +14,7 @@ from policies.finding import Finding, Rule
 
 from . import (
     accelerator,
+    addresses,
     architecture,
     attention,
     aws_exposure,
@@ -73,6 +74,7 @@ from . import (
     queues,
     ray_start,
     replicas,
+    rollout,
     routing,
     secrets,
     serve_autoscaling,
@@ -149,7 +151,9 @@ RULES: tuple[Rule, ...] = (
     *queue_shares.RULES,
     *queue_bounds.RULES,
     *upgrade.RULES,
+    *rollout.RULES,
     *network.RULES,
+    *addresses.RULES,
     *network_policies.RULES,
     *shared_memory.RULES,
     *probes.RULES,

@@ -15,6 +15,7 @@ from policies.facts.quantities import mapping, quantity, real, whole
 
 # Labels that Kubernetes, EKS, Karpenter or NVIDIA's feature discovery put on nodes: no pool declares them.
 _SET_BY_OTHERS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter", "nvidia.com", "k8s.aws", "amazonaws.com")
+_GPU_LABELS = ("nvidia.com/gpu.product", "karpenter.k8s.aws/instance-gpu-name")
 _ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
 # Volcano's vGPU memory resource is in MiB; KAI's annotations are read by its admission webhook.
 VGPU_NUMBER, VGPU_MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
@@ -93,7 +94,23 @@ def _carries(pool: NodePool, key: str, value: str) -> bool:
         return pool.kind == "karpenter"
     if key == "topology.kubernetes.io/zone":
         return not pool.zones or value in pool.zones
+    if key in _GPU_LABELS:
+        return _of_gpu(pool, key, value)
     return any(part in key.split("/")[0] for part in _SET_BY_OTHERS) and "/" in key
+
+
+def _of_gpu(pool: NodePool, key: str, value: str) -> bool:
+    """Labels that GPU Feature Discovery and Karpenter make from the GPU: true unless the pool's GPU is known to be another."""
+    if not pool.gpus_per_node:
+        return False
+    try:
+        own = gpus.get(pool.gpu or "")
+        if key == "karpenter.k8s.aws/instance-gpu-name":
+            return own.karpenter_name in (None, value)
+        named = gpus.get(value.removesuffix("-SHARED").split("-MIG-")[0])
+    except UnknownRow:
+        return True
+    return named.name == own.name
 
 
 def untolerated(group: PodGroup, pool: NodePool) -> tuple[Taint, ...]:

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterator
 
 from policies.facts import NodePool, PodGroup, Stack, Workload
+from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error
 
 from ._places import places, pods_of, untolerated
@@ -96,9 +97,19 @@ def _too_big(group: PodGroup, pool: NodePool) -> list[str]:
     if group.memory_mib and pool.memory_mib and group.memory_mib > pool.memory_mib:
         found.append(f"it asks for {gib(group.memory_mib)} of memory of {gib(pool.memory_mib)} that pods can have")
     whole = pool.sharing.strategy in ("none", "kai")
-    if whole and group.gpus and pool.gpus_per_node and group.gpus > pool.gpus_per_node:
-        found.append(f"it asks for {amount(group.gpus)} GPUs of {pool.gpus_per_node} that a node has")
+    asked = _gpus(group)
+    if whole and asked and pool.gpus_per_node and asked > pool.gpus_per_node:
+        found.append(f"it asks for {amount(asked)} GPUs of {pool.gpus_per_node} that a node has")
     return found
+
+
+def _gpus(group: PodGroup) -> float:
+    """GPUs of all containers of the pod together."""
+    if group.gpu_containers <= 1 or group.gpu_resource is None:
+        return group.gpus
+    containers = [mapping(container) for container in items(group.pod.get("containers"))]
+    limits = [mapping(mapping(container.get("resources")).get("limits")) for container in containers]
+    return sum(quantity(each.get(group.gpu_resource)) or 0.0 for each in limits)
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from policies.facts import Queue, Stack, Workload
 from policies.finding import Problem, Rule, error, warning
 
+from ._places import pods_of
 from ._values import before, listed
 
 LABELS = {"kai": "kai.scheduler/queue", "volcano": "volcano.sh/queue-name"}
@@ -88,6 +89,15 @@ def _without_scheduler(stack: Stack, workload: Workload) -> Iterator[Problem]:
             f"it carries {key} and no batch scheduler is chosen, so no quota and no gang holds for it",
             "set software.batch_scheduler, or leave `queue` out",
         )
+    named = {"kai-scheduler": "kai", "volcano": "volcano"}
+    for group in pods_of(workload):
+        own = named.get(group.scheduler_name or "")
+        if own is not None and stack.complete and stack.batch_scheduler == "none":
+            yield error(
+                group.where,
+                f"schedulerName {group.scheduler_name} and no batch scheduler is chosen: nobody places its pods",
+                f"set software.batch_scheduler: {own}, or leave schedulerName out",
+            )
 
 
 def _choices(stack: Stack) -> str:

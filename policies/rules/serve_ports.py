@@ -114,6 +114,61 @@ def _listening(workload: Workload) -> Iterator[Problem]:
             )
 
 
+def probed(stack: Stack) -> Iterator[Problem]:
+    """Probes of a plain engine ask the port that it listens on."""
+    for workload in stack.workloads:
+        if workload.kind != "Deployment" or not workload.engines:
+            continue
+        for group in workload.groups:
+            containers = items(group.pod.get("containers"))
+            words = [
+                str(word)
+                for key in ("command", "args")
+                for word in items(mapping(containers[0] if containers else {}).get(key))
+            ]
+            listens = _port(words)
+            declared = _declared(group)
+            probes = {
+                "liveness": group.liveness_probe,
+                "readiness": group.readiness_probe,
+                "startup": group.startup_probe,
+            }
+            for name, probe in probes.items():
+                asked = next(
+                    (
+                        mapping(mapping(probe).get(kind)).get("port")
+                        for kind in ("httpGet", "tcpSocket")
+                        if mapping(probe).get(kind)
+                    ),
+                    None,
+                )
+                number = declared.get(str(asked)) if isinstance(asked, str) and not asked.isdigit() else whole(asked)
+                if isinstance(asked, str) and number is None:
+                    yield error(
+                        group.where,
+                        f"its {name} probe asks port '{asked}', which no port of the container is called",
+                        f"ask {listens}, or name the port",
+                    )
+                elif listens is not None and number is not None and number != listens:
+                    yield error(
+                        group.where,
+                        f"its {name} probe asks port {number} and vLLM listens on {listens}: it never passes",
+                        f"ask {listens}",
+                    )
+
+
+def _port(words: list[str]) -> int | None:
+    """--port of vLLM, 8000 without one; None where a shell or an environment variable says it."""
+    if any("$" in word or " " in word.strip() for word in words if "port" in word):
+        return None
+    for index, word in enumerate(words):
+        if word.startswith("--port="):
+            return whole(word.removeprefix("--port="))
+        if word == "--port" and index + 1 < len(words):
+            return whole(words[index + 1])
+    return _DEFAULT
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="serve-ports",
@@ -128,6 +183,15 @@ RULES: tuple[Rule, ...] = (
             "kuberay#3791",
             "kuberay#4994",
             "kuberay v1.7.0: controllers/ray/common/service.go, pod.go",
+        ),
+    ),
+    Rule(
+        id="probe-port",
+        title="Probes ask a port on which the engine listens",
+        why="A readiness probe of another port leaves the pod out of its Service for ever; a liveness probe of another port ends the engine again and again.",
+        check=probed,
+        sources=(
+            "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/",
         ),
     ),
 )
