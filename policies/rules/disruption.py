@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
         title="Budgets over Ray's pods are numbers",
         why=(
             "For maxUnavailable and percentages the disruption controller reads the scale of the pods' owner. RayCluster's CRD has a status subresource and no scale, so the "
-            "controller counts nothing and allows no eviction."
+            "budget stays at SyncFailed, 'rayclusters.ray.io does not implement the scale subresource', and allows no eviction (seen with KubeRay 1.7.0 on Kubernetes 1.34.2)."
         ),
         check=countable,
         sources=(
