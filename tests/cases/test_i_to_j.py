@@ -118,8 +118,10 @@ def test_i13_ray_sees_gpus_whose_name_kuberay_does_not_know() -> None:
     assert any(rule == "sharing-ray-unseen" for rule, _ in found(SLICED, renamed, blind))
 
 
-def test_i14_mig_from_zero_nodes_is_a_warning() -> None:
-    assert ("sharing-autoscaler", "warning") in found(MIG, pool("h100", min=0))
+def test_i14_tags_tell_the_autoscaler_of_mig_slices_on_nodes_that_are_not_there_yet() -> None:
+    pools = {each.name: each for each in planned(MIG, pool("h100", min=0)).stack.pools}
+    assert "nvidia.com/mig-1g.20gb" in pools["h100"].announced
+    assert "sharing-autoscaler" not in {rule for rule, _ in found(MIG, pool("h100", min=0))}
 
 
 @pytest.mark.parametrize(
