@@ -170,7 +170,7 @@ class AwsCluster(Strict):
     """The VPC."""
     public_endpoint_cidrs: tuple[PublicCidr, ...] = ()
     """Who may reach the API server from outside; none: private endpoint only."""
-    admin_role_arns: tuple[RoleArn, ...] = ()
+    admin_role_arns: Annotated[tuple[RoleArn, ...], AfterValidator(each_once)] = ()
     """IAM roles that get cluster-admin by access entries."""
     log_types: tuple[LogType, ...] = ("api", "audit", "authenticator")
     """Control-plane logs that are kept."""

@@ -122,11 +122,21 @@ def _sentence(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
         return f"{parent}: unknown key '{key}'; {hint}allowed: {', '.join(allowed)}"
     if kind == "missing":
         return f"{place(path[:-1])}: '{path[-1]}' is missing; give it"
-    message = detail["msg"].removeprefix("Value error, ")
+    message = _SHAPES.get(kind, detail["msg"].removeprefix("Value error, "))
     if kind == "value_error" and isinstance(given, Mapping):
         return f"{where}: {message}"  # what is wrong lies between its fields, and the message names them
     message = message[0].lower() + message[1:]
     return f"{where}: {_show(given)} was given; {message}"
+
+
+_SHAPES = {
+    "tuple_type": "a list is wanted, e.g. [a, b]",
+    "list_type": "a list is wanted, e.g. [a, b]",
+    "dict_type": "a mapping of keys is wanted",
+    "model_type": "a mapping of keys is wanted",
+    "model_attributes_type": "a mapping of keys is wanted",
+}
+"""What pydantic calls by Python's names, as somebody who writes YAML knows it."""
 
 
 def _walk(loc: list[str], values: Mapping[str, Any]) -> tuple[type[BaseModel] | None, list[str]]:

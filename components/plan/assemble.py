@@ -15,10 +15,12 @@ from components.derive import startup
 from components.derive.spec import EngineSpec, ServiceSpec
 from components.derive.unread import unread
 from components.manifests import ray, releases, surroundings, vllm
+from components.manifests.subnets import divide
 from components.plan import counting, memory
 from components.plan.result import SCHEMA_VERSION, EnginePlan, GroupPlan, Plan, PoolPlan, Range, ServicePlan, Totals
 from policies import rules
 from policies.facts import AwsResource, Budget, NodePool, Object, Release, Stack, Versions, Workload, scalers
+from policies.facts import aws as aws_facts
 from policies.facts import objects as object_facts
 from policies.facts import ray as ray_facts
 from policies.facts import vllm as vllm_facts
@@ -104,7 +106,7 @@ def _stack(
         gpu_sharing_enabled=_gpu_sharing(software.get("kai-scheduler")),
         autoscaler=_autoscaler(env, software),
         gateway_class=env.software.gateway.class_name,
-        aws=_control_plane(env),
+        aws=_aws(env),
         cluster=env.cluster.kind,
         cluster_made=isinstance(env.cluster, AwsCluster) and env.cluster.create,
         zones=node_pools.cluster_zones(env),
@@ -123,15 +125,19 @@ def _objects(spec: ServiceSpec, made: list[dict[str, Any]]) -> Iterator[Object]:
         yield replace(thing, where=f"{spec.where}: {thing.kind} {thing.name}")
 
 
-def _control_plane(env: Environment) -> tuple[AwsResource, ...]:
-    """The EKS cluster that is to be made, as far as the rules on AWS resources read it."""
+def _aws(env: Environment) -> tuple[AwsResource, ...]:
+    """The EKS cluster and the subnets that are to be made, as far as the rules on AWS resources read them."""
     cluster = env.cluster
     if not isinstance(cluster, AwsCluster) or not cluster.create:
         return ()
     cidrs = list(cluster.public_endpoint_cidrs)
     vpc = {"endpointPublicAccess": bool(cidrs), "publicAccessCidrs": cidrs}
-    kind = "aws:eks/cluster:Cluster"
-    return (AwsResource(type=kind, name=cluster.name or "", where="cluster", props={"vpcConfig": vpc}),)
+    found = [AwsResource(type=aws_facts.CLUSTER, name="", where="cluster", props={"vpcConfig": vpc})]
+    if cluster.network.vpc_id is None:
+        for zone in divide(cluster.network.cidr, node_pools.cluster_zones(env)):
+            props = {"cidrBlock": zone.private, "availabilityZone": zone.zone}
+            found.append(AwsResource(type=aws_facts.SUBNET, name=zone.zone, where="cluster.network", props=props))
+    return tuple(found)
 
 
 def _workload(spec: ServiceSpec, objects: list[dict[str, Any]]) -> Workload:
@@ -192,9 +198,7 @@ def _refused(spec: ServiceSpec, app: App, args: Mapping[str, Any]) -> Iterator[F
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path = ".".join(map(str, detail["loc"])) or "arguments"
-            message = (
-                f"app '{spec.config.app}' does not take its {path}: {detail['msg'].removeprefix('Value error, ')}"
-            )
+            message = f"app '{spec.config.app}' does not take its {path}: {detail['msg'].removeprefix('Value error, ')}"
             yield Finding(spec.where, "error", "serve-app-args", message, "see serve_apps/ for what the app takes")
 
 

@@ -57,7 +57,9 @@ def cluster_endpoint(stack: Stack) -> Iterator[Problem]:
         if resource.type == "aws:eks/cluster:Cluster":
             vpc = mapping(props.get("vpcConfig"))
             cidrs = items(vpc.get("publicAccessCidrs"))
-            if vpc.get("endpointPublicAccess") is not False and (not cidrs or "0.0.0.0/0" in cidrs):
+            if vpc.get("endpointPublicAccess") is not False and (
+                not cidrs or {"0.0.0.0/0", "::/0"} & set(map(str, cidrs))
+            ):
                 yield warning(
                     resource.where,
                     "the Kubernetes API is open to the whole internet",

@@ -139,6 +139,17 @@ def release(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def drift(stack: Stack) -> Iterator[Problem]:
+    for pool in stack.pools:
+        custom = (pool.ami_type or "CUSTOM").upper() == "CUSTOM"
+        if pool.kind == "karpenter" and pool.gpus_per_node and not custom and pool.ami_release is None:
+            yield warning(
+                pool.where,
+                "its image is the latest: with each new release, about every week, its nodes drift, and Karpenter replaces them under running engines",
+                "set ami_release (e.g. v20261101) and raise it when it suits",
+            )
+
+
 def provider(stack: Stack) -> Iterator[Problem]:
     given = stack.versions.pulumi_aws
     for pool in stack.pools:
@@ -173,6 +184,16 @@ RULES: tuple[Rule, ...] = (
             "https://docs.aws.amazon.com/eks/latest/userguide/eks-linux-ami-versions.html",
             "https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms",
         ),
+    ),
+    Rule(
+        id="pool-image-drift",
+        title="Karpenter's image of GPU nodes is pinned",
+        why=(
+            "Karpenter looks up what `latest` means again and again; nodes of an older image are drifted and are drained one after the other. A node group "
+            "stays on its release until it is updated. An engine that is drained downloads and loads its model again."
+        ),
+        check=drift,
+        sources=("https://karpenter.sh/docs/tasks/managing-amis/",),
     ),
     Rule(
         id="pool-image-provider",

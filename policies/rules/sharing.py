@@ -129,6 +129,12 @@ def scheduler(stack: Stack) -> Iterator[Problem]:
                 f"sharing volcano_vgpu is done by Volcano's deviceshare plugin and the batch scheduler is {chosen}",
                 "set software.batch_scheduler: volcano, or share by mig, time_slicing or mps",
             )
+        elif strategy == "volcano_vgpu" and (pool.ami_type or "").startswith("BOTTLEROCKET"):
+            yield error(
+                pool.where,
+                "Bottlerocket runs NVIDIA's device plugin itself, beside Volcano's: each hands out the same GPUs without knowing of the other",
+                "use an AL2023 AMI type, or share by mig, time_slicing or mps",
+            )
         elif strategy in ("time_slicing", "mps") and chosen == "kai":
             yield warning(
                 pool.where,

@@ -14,7 +14,7 @@ Values = dict[str, Any]
 BLOCK = {"id": "cr-0123456789abcdef0", "kind": "capacity_block"}
 ODCR = {"id": "cr-0123456789abcdef1", "kind": "on_demand"}
 P5 = {"instance_types": ["p5.48xlarge"]}
-KARPENTER = {"kind": "karpenter", "instance_types": ["g6.2xlarge", "g6.4xlarge"]}
+KARPENTER = {"kind": "karpenter", "instance_types": ["g6.2xlarge", "g6.4xlarge"], "ami_release": "v20261101"}
 MIG = {"strategy": "mig", "mig_profile": "1g.10gb"}
 BASE: Values = {
     "cluster": {"kind": "aws", "region": "us-east-1"},
@@ -173,6 +173,11 @@ def test_a_wrong_pool_is_refused_by_name_with_the_mend(values: Values, says: str
         (gpu(reservation=BLOCK, zones=["us-east-1a"]), "Capacity Blocks are offered for P and Trn instances"),
         (with_pools({"core": {"instance_types": ["m7g.xlarge"]}}), "unless it is built for both"),
         (with_pools({"core": {"max": 4}, "gpu": KARPENTER}), "node pool 'core': it has 2 nodes and max 4"),
+        (gpu(**{**KARPENTER, "ami_release": None}), "node pool 'gpu': its image is the latest"),
+        (
+            with_pools({"gpu": {"max": 9}}, cluster={"network": {"cidr": "10.0.0.0/24"}}),
+            "cluster.network: 177 addresses in the private subnets",
+        ),
         (
             with_pools({}, cluster={"public_endpoint_cidrs": ["0.0.0.0/0"]}),
             "cluster: the Kubernetes API is open to the whole internet",

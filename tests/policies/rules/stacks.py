@@ -338,6 +338,7 @@ def karpenter_pool(**over: Any) -> NodePool:
         "instance_types": ("g6.2xlarge", "g6.4xlarge"),
         "limits": {"cpu": "128", "memory": "512Gi", GPU: 8},
         "desired": None,
+        "ami_release": "v20261101",
     }
     return l4(**{**given, **over})
 
@@ -460,6 +461,7 @@ MODULES = (
     rules.queue_shares,
     rules.upgrade,
     rules.network,
+    rules.addresses,
     rules.shared_memory,
     rules.probes,
     rules.names,

@@ -61,3 +61,11 @@ def test_names_are_written_as_ec2_and_eks_write_them() -> None:
 def test_accelerators_of_other_makers_are_told_as_such(name: str) -> None:
     (sentence,) = sentences(with_pool(instance_types=(name,)), "pool-type")
     assert f"instance type '{name}' has no NVIDIA GPU" in sentence
+
+
+def test_the_latest_image_drifts_under_karpenter() -> None:
+    latest = karpenter_stack(pools=(core(max=2), karpenter_pool(ami_release=None)))
+    assert found(latest) == [("pool-image-drift", "warning")]
+    own = karpenter_pool(ami_release=None, ami_type="CUSTOM", ami_id="ami-1", driver_version="580")
+    assert found(karpenter_stack(pools=(core(max=2), own))) == []
+    assert found(with_pool(ami_release=None)) == []  # a node group stays where it is

@@ -178,7 +178,11 @@ def test_tensor_parallel_on_whole_gpus_is_fine() -> None:
 
 def test_karpenter_and_shared_gpus() -> None:
     sliced = sliced_pool(
-        kind="karpenter", instance_types=("g6e.xlarge", "g6e.2xlarge"), limits={"nvidia.com/gpu": 8}, desired=None
+        kind="karpenter",
+        instance_types=("g6e.xlarge", "g6e.2xlarge"),
+        limits={"nvidia.com/gpu": 8},
+        desired=None,
+        ami_release="v20261101",
     )
     given = replace(
         karpenter_stack(),
@@ -203,6 +207,12 @@ def test_mig_from_zero_is_a_warning_unless_tags_announce_the_slices() -> None:
         "many nodes, or none; set min: 1, or tag its Auto Scaling group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/mig-1g.10gb "
         "[sharing-autoscaler]"
     ]
+
+
+def test_bottlerocket_has_a_device_plugin_of_its_own() -> None:
+    given = with_pool(volcano_stack(), sharing=Sharing(strategy="volcano_vgpu"), ami_type="BOTTLEROCKET_x86_64_NVIDIA")
+    assert ("sharing-scheduler", "error") in found(given)
+    assert ("sharing-scheduler", "error") not in found(with_pool(given, ami_type="AL2023_x86_64_NVIDIA"))
 
 
 def test_nodes_that_never_have_whole_gpus_are_not_labelled_as_if_they_would() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.facts import NodePool, Stack, Taint
+from policies.facts import AwsResource, NodePool, Stack, Taint
 
 from .stacks import core, found, karpenter_pool, karpenter_stack, l4, sentences, service, stack, with_head
 
@@ -137,3 +137,35 @@ def test_karpenters_limits_are_quantities_of_what_nodes_have(
 
 def test_a_service_without_pools_of_its_own_is_judged_all_the_same() -> None:
     assert found(stack(workloads=(service(head=None),), pools=(core(), l4()))) == []
+
+
+def subnets(*cidrs: str, **over: Any) -> Stack:
+    """The plain stack with private subnets of these ranges, one in each zone."""
+    made = tuple(
+        AwsResource(
+            type="aws:ec2/subnet:Subnet",
+            name=zone,
+            where="cluster.network",
+            props={"cidrBlock": cidr, "availabilityZone": f"us-east-1{zone}"},
+        )
+        for zone, cidr in zip("abc", cidrs, strict=False)
+    )
+    return stack(aws=made, **over)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (subnets("10.0.0.0/18", "10.0.64.0/18", "10.0.128.0/18"), []),
+        (subnets("10.0.0.0/24", "10.0.1.0/24"), []),  # 14 nodes and 502 addresses
+        (subnets("10.0.0.0/26", "10.0.0.64/26", "10.0.0.128/26"), [("network-addresses", "warning")]),
+        (
+            subnets("10.0.0.0/24", "10.0.1.0/24", pools=(core(), l4(zones=("us-east-1a",), max=9))),
+            [("network-addresses", "warning")],
+        ),
+        (subnets("10.0.0.0/26", complete=False), []),
+        (stack(), []),
+    ],
+)
+def test_subnets_have_addresses_for_the_nodes(given: Stack, expected: list[tuple[str, str]]) -> None:
+    assert [each for each in found(given) if each[0] == "network-addresses"] == expected
