@@ -5,12 +5,14 @@ Not for Ray's own token authentication or the type of the Service (services.py).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from .base import Labels, Name, Positive, SecretKey, Strict
 from .clusters import Cidr
+
+PathPrefix = Annotated[str, Field(pattern="^/")]
 
 
 class Peer(Strict):
@@ -64,9 +66,9 @@ class Ingress(Strict):
     """alb: a load balancer inside the VPC."""
     source_ranges: tuple[Cidr, ...] = ()
     """alb: addresses that may connect; all when empty."""
-    paths: tuple[str, ...] = ("/v1",)
+    paths: tuple[PathPrefix, ...] = ("/v1",)
     """Path prefixes that are published. Outside /v1 are metrics, probes and what vLLM's API key does not guard."""
-    timeout_seconds: Positive = 900
+    timeout_seconds: int = Field(default=900, ge=1, le=4000)  # the most that an ALB takes
     """Longest silence in a request. Load balancers cut a connection after 60 s by default, in the middle of a long answer."""
     annotations: Labels = {}
     """Further annotations, over the derived ones; an authentication of the load balancer, say."""
@@ -97,9 +99,9 @@ class GatewayRoute(Strict):
     """<namespace>/<name> of a Gateway that is there and brings TLS; derived: one is made for the service."""
     load_balancer: Literal["none", "internal", "internet"] = "none"
     """Address of the Gateway that is made by Envoy Gateway: none is inside the cluster only; internal is inside the VPC."""
-    paths: tuple[str, ...] = ("/v1",)
+    paths: tuple[PathPrefix, ...] = ("/v1",)
     """Path prefixes that are published."""
-    timeout_seconds: Positive = 900
+    timeout_seconds: int = Field(default=900, ge=1, le=86400)
     """Longest request. Envoy ends one after 15 s by default."""
 
     @model_validator(mode="after")

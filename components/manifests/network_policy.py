@@ -16,6 +16,7 @@ from components.config import Environment
 from components.config.access import Peer
 from components.derive.spec import ServiceSpec
 from components.manifests.pod_labels import SERVICE_LABEL
+from policies.facts.quantities import whole
 
 DASHBOARD, CLIENT, AGENT, DNS = 8265, 10001, 52365, 53
 # Ray's metrics of every pod; of the head also those of its autoscaler and dashboard (KubeRay: metrics, as-metrics, dash-metrics).
@@ -50,7 +51,7 @@ def objects(spec: ServiceSpec) -> list[dict[str, Any]]:
 
 def _head(spec: ServiceSpec) -> dict[str, Any]:
     """KubeRay asks the dashboard for Serve's state and the head for its proxy's health; its submitter sends jobs."""
-    dashboard = int(spec.config.head.ray_start_params.get("dashboard-port", DASHBOARD))
+    dashboard = whole(spec.config.head.ray_start_params.get("dashboard-port")) or DASHBOARD
     rules = [{"from": [_operator(spec.environment)], "ports": _ports((dashboard, AGENT, _serving_port(spec)))}]
     job = spec.config.job
     if spec.config.kind == "ray_job" and job is not None and job.submission_mode == "K8sJobMode":

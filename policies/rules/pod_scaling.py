@@ -5,6 +5,7 @@ Not for a number of pods that program and autoscaler both write (helm.py), or fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.facts import Stack, Values, Workload
@@ -14,7 +15,8 @@ from policies.finding import Problem, Rule, error, warning
 
 _HPA = "HorizontalPodAutoscaler"
 # Metrics that a pod of the workload reports itself: at zero pods there are none.
-_OF_THE_PODS = ("vllm:", "vllm_")
+_OF_THE_PODS = re.compile(r"\bvllm[:_]")
+_TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 def _scaled(stack: Stack) -> Iterator[tuple[Scaler, Workload]]:
@@ -54,7 +56,7 @@ def _wakes(trigger: Values) -> bool:
     if kind != "prometheus":
         return True
     query = str(mapping(trigger.get("metadata")).get("query", ""))
-    return not any(name in query for name in _OF_THE_PODS)
+    return not _OF_THE_PODS.search(_TEXT.sub("", query))
 
 
 def source(stack: Stack) -> Iterator[Problem]:

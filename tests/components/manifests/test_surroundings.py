@@ -253,6 +253,27 @@ def test_kinds_of_other_software_are_said_to_be_there(
     assert said(planned(service, software=software)) == expected
 
 
+def test_on_a_cluster_that_is_made_here_nothing_else_brings_a_kind() -> None:
+    service = deep_merge(WHOLE_GPU["services"]["chat"], {"pool": "gpu", "metrics": {"pod_monitor": True}})
+    core = {"instance_types": ["m7i.2xlarge"], "min": 2, "max": 4}
+    made = assemble(
+        parse(
+            {
+                "cluster": {"kind": "aws", "region": "us-east-1"},
+                "image": "registry.example.com/llm-serve",
+                "node_pools": {"core": core, "gpu": {"instance_types": ["g6.2xlarge"], "max": 3}},
+                "services": {"chat": service},
+            }
+        )
+    )
+    (finding,) = [f for f in made.plan.findings if f.rule == "kind-installed"]
+    assert finding.severity == "error"
+    assert finding.sentence() == (
+        "service 'chat': PodMonitor chat: PodMonitor is a kind of the Prometheus Operator, which this stack does not install and which "
+        "is not said to be there; set software.monitoring.install: true, or false where another team has installed it [kind-installed]"
+    )
+
+
 def test_the_stacks_own_prometheus_scrapes_a_service_once() -> None:
     assert objects(planned({"metrics": {"pod_monitor": True}}, software=MONITORING), "PodMonitor") == []
 

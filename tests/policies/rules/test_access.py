@@ -172,6 +172,7 @@ CRON = {"triggers": [{"type": "cron", "metadata": {"desiredReplicas": "1"}}]}
         ((scaled(),), []),
         ((scaled(low=0),), [("scaler-zero", "error")]),
         ((scaled(low=0, query="sum(rate(envoy_http_downstream_rq_total[1m]))"),), []),
+        ((scaled(low=0, query='sum(envoy_cluster_upstream_rq_active{cluster="vllm_chat"})'),), []),
         ((scaled(low=0, **CRON),), []),
         ((scaled(low=0, triggers=[{"type": "cpu"}]),), [("scaler-zero", "error")]),
         ((scaled(triggers=[{"type": "prometheus", "metadata": {"query": "x"}}]),), [("scaler-source", "error")]),
