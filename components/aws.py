@@ -74,10 +74,14 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
                 opts=on_aws,
             )
         )
-    karpenter = _autoscaling(env, eks, config, on_aws)
+    # Credentials are put into a pod when it is made: one that starts before its association has none until it is made anew. And on
+    # destroy a controller must be able to take its instances and load balancers with it.
+    karpenter, autoscaling = _autoscaling(env, eks, config, on_aws)
+    ready += autoscaling
     if releases.installs(versions.LOAD_BALANCER_CONTROLLER, env, pools):
         ready.append(load_balancer_controller_role(eks, on_aws))
-    bucket = weights(env, config, eks, on_aws)
+    bucket, readers = weights(env, config, eks, on_aws)
+    ready += readers
 
     kubeconfig = eks.kubeconfig()
     connection = {"kubeconfig": kubeconfig, "cluster_identifier": eks.arn}
@@ -210,10 +214,12 @@ def _managed_pools(
 
 def _autoscaling(
     env: Environment, eks: EksOutputs, config: AwsCluster, opts: pulumi.ResourceOptions
-) -> KarpenterAccount | None:
+) -> tuple[KarpenterAccount | None, list[pulumi.Resource]]:
+    """Karpenter's side of the account, if it is Karpenter; and what the autoscaler's pods must find when they start."""
     match node_autoscaler(env):
         case "karpenter":
-            return KarpenterAccount(f"{eks.name}-karpenter", cluster=eks, cni=not config.create, opts=opts)
+            account = KarpenterAccount(f"{eks.name}-karpenter", cluster=eks, cni=not config.create, opts=opts)
+            return account, [account]
         case "cluster_autoscaler":
-            cluster_autoscaler_role(eks, opts)
-    return None
+            return None, [cluster_autoscaler_role(eks, opts)]
+    return None, []

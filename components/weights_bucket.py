@@ -85,12 +85,10 @@ class WeightsBucket(pulumi.ComponentResource):
 
 def weights(
     env: Environment, config: AwsCluster, cluster: EksOutputs, opts: pulumi.ResourceOptions
-) -> pulumi.Output[str] | None:
-    """The bucket, where one is wanted, and a role for each service account that reads weights. Returns the bucket's name."""
+) -> tuple[pulumi.Output[str] | None, tuple[PodIdentityRole, ...]]:
+    """The bucket's name, where one is wanted, and a role for each service account that reads weights."""
     bucket = WeightsBucket(f"{cluster.name}-weights", opts=opts).bucket if config.weights_bucket else None
-    for (namespace, account), places in readers(env).items():
-        if bucket is None and not places:
-            continue
+    roles = tuple(
         PodIdentityRole(
             f"{cluster.name}-weights-{namespace}-{account}",
             cluster_name=cluster.cluster_name,
@@ -100,7 +98,10 @@ def weights(
             policy=_policy(config.region, places, bucket),
             opts=opts,
         )
-    return bucket
+        for (namespace, account), places in readers(env).items()
+        if bucket is not None or places
+    )
+    return bucket, roles
 
 
 def _policy(region: str, places: tuple[str, ...], bucket: pulumi.Output[str] | None) -> pulumi.Input[str]:

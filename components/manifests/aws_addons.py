@@ -35,6 +35,10 @@ def load_balancer_controller_values(env: Environment, pools: Sequence[NodePool])
         "serviceAccount": {"name": LOAD_BALANCER_CONTROLLER},
         # Its webhook would stand before every Service of type LoadBalancer, others' too; ours name their class by annotation.
         "enableServiceMutatorWebhook": False,
+        # Asked of each ALB otherwise, and without those permissions no ALB is made (aws-load-balancer-controller: docs, iam_policy.json).
+        "enableShield": False,
+        "enableWaf": False,
+        "enableWafv2": False,
         "serviceMonitor": {"enabled": monitoring.installed(env)},
     }
 

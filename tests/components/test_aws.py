@@ -13,6 +13,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from components import aws, node_pools
+from components.pod_identity import PodIdentityRole
 from tests.components.aws_stacks import ALL, STACKS, environment
 from tests.components.program import Program, run
 
@@ -271,6 +272,11 @@ def test_the_load_balancer_controller_gets_a_role_where_a_service_needs_it() -> 
     assert "llm-serving-test-load-balancer-controller" not in {
         each.name for each in program("on_demand").of("aws:iam/role:Role")
     }
+
+
+def test_engines_wait_for_the_role_that_reads_their_weights() -> None:
+    roles = [each for each in program("weights_and_load_balancer").result.ready if isinstance(each, PodIdentityRole)]
+    assert "llm-serving-test-weights-chat-engine" in {each._name for each in roles}
 
 
 def test_the_same_config_gives_the_same_inputs() -> None:

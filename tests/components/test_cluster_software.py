@@ -218,6 +218,36 @@ def test_cluster_autoscaler_finds_the_groups_of_its_cluster() -> None:
     assert node_groups <= made.needs(made.one(RELEASE, "gpu-operator"))
 
 
+ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+
+
+@pytest.mark.parametrize(
+    ("stack", "chart", "role"),
+    [
+        ("karpenter", "karpenter", "llm-serving-test-karpenter-controller"),
+        ("aws_managed", "cluster-autoscaler", "llm-serving-test-cluster-autoscaler"),
+        (
+            "aws_efa_and_load_balancer",
+            "aws-load-balancer-controller",
+            "llm-serving-test-load-balancer-controller",
+        ),
+    ],
+)
+def test_a_controllers_pods_start_when_their_role_is_there_and_it_goes_after_them(
+    stack: str, chart: str, role: str
+) -> None:
+    made = on_aws(stack)
+    needs = made.needs(made.one(RELEASE, chart))
+    assert {f"{ASSOCIATION} {role}", f"aws:iam/rolePolicy:RolePolicy {role}"} <= needs
+
+
+def test_karpenter_outlives_its_nodes_with_its_rights() -> None:
+    made = on_aws("karpenter")
+    role = "llm-serving-test-karpenter-controller"
+    for pool in made.of("kubernetes:karpenter.sh/v1:NodePool"):
+        assert {f"{ASSOCIATION} {role}", f"aws:iam/rolePolicy:RolePolicy {role}"} <= made.needs(pool)
+
+
 def test_the_load_balancer_controller_is_told_cluster_and_vpc() -> None:
     values = on_aws("aws_efa_and_load_balancer").one(RELEASE, "aws-load-balancer-controller").inputs["values"]
     assert values["clusterName"] == "llm-serving-test"
