@@ -11,7 +11,7 @@ UP_FLAGS := --kubeconfig "$(KUBECONFIG)"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up chat status down preflight test fast engine e2e modes software bench plan lint lock
+.PHONY: help up chat status down preflight test fast engine e2e modes software bench plan doctor lint lock
 
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,13 +57,24 @@ bench: .venv/.stamp ## the plan of 1 to 1000 services; the endpoint against bare
 	@$(PY) -m local.bench.serving
 
 # make itself ends with 2 when a command fails. In its question mode it ends with 1, and still runs the lines marked with +:
-# so `make plan` has the exit code of the plan, 1 where there is an error.
-ifeq ($(MAKECMDGOALS),plan)
+# so `make plan` and `make doctor` have the exit code of the command, 1 where there is an error.
+ifneq ($(filter plan doctor,$(MAKECMDGOALS)),)
 MAKEFLAGS += --question
 endif
 plan: ## what an environment means and what is wrong with it: ENV=dev or CONFIG=FILE, FORMAT=table|json|html, OUT=FILE; AGAINST=FILE: what an update does
 	+@MAKEFLAGS= $(MAKE) --no-print-directory --silent .venv/.stamp >&2
 	+@$(PY) -m components.plan $(CONFIG) --format $(FORMAT) $(if $(OUT),--output $(OUT)) $(if $(AGAINST),--against $(AGAINST))
+
+ifeq ($(origin KUBECONFIG),command line)
+DOCTOR := $(PY) -m components.doctor --kubeconfig "$(KUBECONFIG)"
+else ifeq ($(ENV),local)
+DOCTOR := eval "$$($(PY) -m local env)" && $(PY) -m components.doctor
+else
+DOCTOR := $(PY) -m components.doctor
+endif
+doctor: ## the plan against the live cluster, read only: ENV=dev or CONFIG=FILE, KUBECONFIG=PATH, FORMAT=table|json
+	+@MAKEFLAGS= $(MAKE) --no-print-directory --silent .venv/.stamp >&2
+	+@$(DOCTOR) $(CONFIG) --format $(FORMAT)
 
 lint: .venv/.stamp ## ruff, mypy --strict, import boundaries
 	@$(PY) -m ruff check .

@@ -11,19 +11,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from components.checks import status, table
 from components.config import AwsCluster, ConfigError, load_file
 from components.plan import assemble
-from components.preflight import Check, checks
+from components.preflight import checks
 
-MARKS = {
-    "pass": "[green]ok[/green]",
-    "warning": "[yellow]warning[/yellow]",
-    "error": "[red]error[/red]",
-    "unchecked": "[magenta]not checked[/magenta]",
-}
 app = typer.Typer(add_completion=False)
 
 
@@ -50,21 +43,6 @@ def main(
     else:
         Console().print(table(found))
     raise typer.Exit(status(found))
-
-
-def table(found: list[Check]) -> Table:
-    """The checks as a table, in the order they were made."""
-    drawn = Table("where", "check", "", "found", title=None, expand=False)
-    for check in found:
-        text = check.message + (f"; {check.mend}" if check.mend else "")
-        drawn.add_row(escape(check.place), check.name, MARKS[check.status], escape(text))
-    return drawn
-
-
-def status(found: list[Check]) -> int:
-    """Exit status of a run."""
-    states = {check.status for check in found}
-    return 1 if "error" in states else 2 if "unchecked" in states else 0
 
 
 if __name__ == "__main__":

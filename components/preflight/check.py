@@ -1,14 +1,14 @@
-"""One thing that was looked at in the account, and how a look that failed is told. "Could not be checked" is never a pass."""
+"""How a look into the account that failed is told: AWS refused, throttled, or was not reached. The checks are those of components/checks.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-Status = Literal["pass", "warning", "error", "unchecked"]
+from components.checks import Check, Status, error, ok, unchecked, warning
+
+__all__ = ["Check", "Status", "attempt", "error", "is_missing", "ok", "unchecked", "warning"]
 
 _DENIED = frozenset(
     {
@@ -32,33 +32,6 @@ _THROTTLED = frozenset(
         "SlowDown",
     }
 )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Check:
-    """What was looked at (`place`), which question (`name`), what came out, and for anything but a pass what to do."""
-
-    place: str
-    name: str
-    status: Status
-    message: str
-    mend: str = ""
-
-
-def ok(place: str, name: str, message: str) -> Check:
-    return Check(place, name, "pass", message)
-
-
-def warning(place: str, name: str, message: str, mend: str) -> Check:
-    return Check(place, name, "warning", message, mend)
-
-
-def error(place: str, name: str, message: str, mend: str) -> Check:
-    return Check(place, name, "error", message, mend)
-
-
-def unchecked(place: str, name: str, why: str, mend: str = "") -> Check:
-    return Check(place, name, "unchecked", f"could not be checked: {why}", mend)
 
 
 def attempt(place: str, name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
