@@ -47,7 +47,8 @@ def unchecked(place: str, name: str, why: str, mend: str = "") -> Check:
 
 def table(found: Iterable[Check]) -> Table:
     """The checks as a table, in the order they were made."""
-    drawn = Table("where", "check", "", "found", title=None, expand=False)
+    drawn = Table("where", "check", "", title=None, expand=False)
+    drawn.add_column("found", overflow="fold")
     for check in found:
         text = check.message + (f"; {check.mend}" if check.mend else "")
         drawn.add_row(escape(check.place), check.name, MARKS[check.status], escape(text))

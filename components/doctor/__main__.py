@@ -17,6 +17,7 @@ from components.doctor import Refused, checks
 from components.doctor.live import KubernetesCluster
 from components.plan import assemble
 
+WIDTH = 150  # of a table that goes into a file or a log
 app = typer.Typer(add_completion=False)
 
 
@@ -50,7 +51,9 @@ def main(
     if format == "json":
         print(json.dumps({"environment": name, "checks": [asdict(check) for check in found]}, indent=2))
     else:
-        Console().print(table(found))
+        console = Console()
+        console = console if console.is_terminal else Console(width=WIDTH)
+        console.print(table(found))
     raise typer.Exit(status(found))
 
 
