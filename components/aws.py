@@ -70,6 +70,7 @@ def build(env: Environment, pools: Sequence[NodePool]) -> EksEnvironment:
                 kubernetes_version=version,
                 region=config.region,
                 pinned=config.addon_versions,
+                repair=any(isinstance(pool, AwsPool) and pool.node_repair for pool in env.node_pools.values()),
                 after=[*groups, *eks.before_nodes],
                 opts=on_aws,
             )

@@ -16,6 +16,13 @@ from components.pod_identity import PodIdentityRole
 
 ON_NODES = ("aws-ebs-csi-driver", "coredns", "metrics-server")
 """Add-ons with Deployments: EKS calls them degraded until a node without GPU taint runs them."""
+MONITORING = "eks-node-monitoring-agent"
+"""Turns a GPU's XID errors, and those of disk, kernel and network, into conditions that node repair acts on; without it a node is
+repaired only when its kubelet is silent (EKS user guide, "Detect node health issues and enable automatic node repair")."""
+CONFIGURATION: Mapping[str, Mapping[str, object]] = {
+    # Since 1.30 a cluster has no default StorageClass: claims that name none, such as KubeRay's for fault tolerance, would wait.
+    "aws-ebs-csi-driver": {"defaultStorageClass": {"enabled": True}},
+}
 
 
 def addon(
@@ -26,7 +33,7 @@ def addon(
     pinned: Mapping[str, str],
     opts: pulumi.ResourceOptions,
     identity: tuple[str, pulumi.Input[str]] | None = None,
-    configuration: Mapping[str, str] | None = None,
+    configuration: Mapping[str, object] | None = None,
 ) -> aws.eks.Addon:
     """An add-on at its pinned version, else at the one EKS gives by default for this Kubernetes version.
 
@@ -59,7 +66,8 @@ def addon(
 
 
 class EksAddons(pulumi.ComponentResource):
-    """DNS, volumes and the metrics API. `after`: the node groups they run on (a component's depends_on stays its own)."""
+    """DNS, volumes and the metrics API, and what watches nodes that are repaired. `after`: the node groups they run on (a component's
+    depends_on stays its own)."""
 
     def __init__(
         self,
@@ -69,6 +77,7 @@ class EksAddons(pulumi.ComponentResource):
         kubernetes_version: str,
         region: str,
         pinned: Mapping[str, str],
+        repair: bool,
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -86,6 +95,15 @@ class EksAddons(pulumi.ComponentResource):
         )
         identities = {"aws-ebs-csi-driver": ("ebs-csi-controller-sa", role.arn)}
         then = pulumi.ResourceOptions(parent=self, depends_on=list(after))
-        for each in ON_NODES:
-            addon(each, name, cluster_name, kubernetes_version, pinned, then, identity=identities.get(each))
+        for each in (*ON_NODES, *((MONITORING,) if repair else ())):
+            addon(
+                each,
+                name,
+                cluster_name,
+                kubernetes_version,
+                pinned,
+                then,
+                identity=identities.get(each),
+                configuration=CONFIGURATION.get(each),
+            )
         self.register_outputs({})

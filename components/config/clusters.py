@@ -22,7 +22,15 @@ LOG_RETENTION_DAYS = (
     *(545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
 """What CloudWatch Logs takes (PutRetentionPolicy, retentionInDays)."""
-ADDONS = ("aws-ebs-csi-driver", "coredns", "eks-pod-identity-agent", "kube-proxy", "metrics-server", "vpc-cni")
+ADDONS = (
+    "aws-ebs-csi-driver",
+    "coredns",
+    "eks-node-monitoring-agent",
+    "eks-pod-identity-agent",
+    "kube-proxy",
+    "metrics-server",
+    "vpc-cni",
+)
 """EKS add-ons that the stack makes."""
 # Shared address space and link-local beside the private ranges: no packet from there reaches a public endpoint.
 _NOT_PUBLIC = tuple(

@@ -116,7 +116,7 @@ class AwsPool(_Pool):
     max_unavailable: int = Field(default=1, ge=1, le=100)
     """Nodes of the group that may be replaced at once in an update."""
     node_repair: bool = True
-    """EKS replaces nodes whose health fails."""
+    """EKS or Karpenter replaces nodes whose health fails, by the conditions of EKS' node monitoring agent (GPU errors too)."""
     limits: Json = {}
     """Karpenter NodePool limits; derived: max x GPUs, CPU and memory of the largest type."""
     hop_limit: int = Field(default=1, ge=1, le=64)

@@ -13,6 +13,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from components import aws, node_pools
+from components.config import parse
 from components.pod_identity import PodIdentityRole
 from tests.components.aws_stacks import ALL, STACKS, environment
 from tests.components.program import Program, run
@@ -272,6 +273,17 @@ def test_the_load_balancer_controller_gets_a_role_where_a_service_needs_it() -> 
     assert "llm-serving-test-load-balancer-controller" not in {
         each.name for each in program("on_demand").of("aws:iam/role:Role")
     }
+
+
+def test_claims_find_a_default_storage_class_and_gpu_errors_reach_node_repair() -> None:
+    found = program("on_demand")
+    storage = found.one(ADDON, "llm-serving-test-aws-ebs-csi-driver").inputs["configurationValues"]
+    assert json.loads(storage) == {"defaultStorageClass": {"enabled": True}}
+    assert found.one(ADDON, "llm-serving-test-eks-node-monitoring-agent")
+    pools = {name: {**pool, "node_repair": False} for name, pool in STACKS["on_demand"]["node_pools"].items()}
+    env = parse(STACKS["on_demand"] | {"node_pools": pools})
+    without = run(lambda: aws.build(env, node_pools.resolve(env)))
+    assert not [each for each in without.of(ADDON) if "monitoring" in each.name]
 
 
 def test_engines_wait_for_the_role_that_reads_their_weights() -> None:
