@@ -34,7 +34,7 @@ ADDONS = (
 """EKS add-ons that the stack makes."""
 # Shared address space and link-local beside the private ranges: no packet from there reaches a public endpoint.
 _NOT_PUBLIC = tuple(
-    ipaddress.ip_network(each)
+    ipaddress.IPv4Network(each)
     for each in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
 )
 

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from components.config import PodShape, SecretKey, Volume
+from components.config.pools import POOL_LABEL
 from components.derive.spec import GroupSpec, ServiceSpec
 from components.manifests import engine_logs
 from components.manifests.pod_labels import labelled
 from components.manifests.serve_config import GROUP_STOCK, group_resource
-from components.node_pools import POOL_LABEL, node_selector
+from components.node_pools import node_selector
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
