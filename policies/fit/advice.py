@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from policies.catalog import instances
+from policies.catalog.attention_backends import readable
 from policies.catalog.instance_row import Instance
 from policies.catalog.models.row import Model
 from policies.fit.divisible import divisibility, valid_tensor_parallel_sizes
@@ -119,7 +120,7 @@ def _same_instance(model: Model, shape: EngineShape, instance: Instance) -> list
     length = _shorter(model, shape, instance, longest)
     if length:
         variants.append(("max_model_len", str(length), replace(shape, max_model_len=length)))
-    if shape.kv_cache_dtype == "auto" and gpu.compute_capability >= (8, 0):
+    if shape.kv_cache_dtype == "auto" and readable(model, "fp8", gpu.compute_capability):
         variants.append(("kv_cache_dtype", "fp8", replace(shape, kv_cache_dtype="fp8")))
     if shape.quantization is None and model.quantization is None and gpu.compute_capability >= (8, 0):
         variants.append(("quantization", "fp8", replace(shape, quantization="fp8")))

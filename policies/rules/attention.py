@@ -1,14 +1,22 @@
-"""Attention backends: names that this vLLM has, on GPUs that they run on, for the kind of attention that the model has.
+"""Attention backends: names that this vLLM has, on GPUs that they run on, for the attention and the KV cache of the model.
 
-Not for: number formats of the KV cache (dtype_quantisation.py).
+Not for: names of number formats of the KV cache (dtype_quantisation.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from policies.catalog.attention_backends import (
+    BACKENDS,
+    NOT_JUDGED,
+    WITH_PREFIX,
+    WITH_SINKS,
+    Backend,
+    fitting,
+)
 from policies.catalog.lookup import closest_names
+from policies.catalog.quantizations import CACHE_DTYPES
 from policies.facts import Stack
 from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
@@ -17,66 +25,26 @@ from ._engines import Seat, literal_env, on_gpus, seats
 from ._values import a
 from .engine_values import as_read
 
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """`majors`: major compute capabilities it runs on. `sinks`: those on which it takes attention sinks (gpt-oss)."""
-
-    majors: tuple[int, ...]
-    mla: bool = False
-    sparse: bool = False
-    sinks: tuple[int, ...] = ()
-
-
-_ANY, _AMPERE = (7, 8, 9, 10, 11, 12), (8, 9, 10, 11, 12)
-# vllm 0.29.0: v1/attention/backends, supports_compute_capability and supports_sink of each.
-BACKENDS: dict[str, Backend] = {
-    "CUTLASS_MLA": Backend((10,), mla=True),
-    "FLASHINFER": Backend(_AMPERE, sinks=(10, 12)),
-    "FLASHINFER_MLA": Backend((10,), mla=True),
-    "FLASHINFER_MLA_SPARSE": Backend((10,), mla=True, sparse=True),
-    "FLASHINFER_MLA_SPARSE_SM120": Backend((12,), mla=True, sparse=True),
-    "FLASHMLA": Backend((9, 10), mla=True),
-    "FLASHMLA_SPARSE": Backend((9, 10), mla=True, sparse=True),
-    "FLASH_ATTN": Backend(_AMPERE, sinks=(9, 10)),
-    "FLASH_ATTN_MLA": Backend((9,), mla=True),
-    "FLASH_ATTN_MLA_SPARSE": Backend((9,), mla=True, sparse=True),
-    "FLEX_ATTENTION": Backend(_ANY),
-    "TOKENSPEED_MLA": Backend((10,), mla=True),
-    "TRITON_ATTN": Backend(_ANY, sinks=_ANY),
-    "TRITON_MLA": Backend(_ANY, mla=True),
-    "TURBOQUANT": Backend(_AMPERE),
-}
-# Known names that are not judged: of one model family, of the vision tower, or of a plugin.
-_OTHERS = (
-    "CUSTOM",
-    "CUTLASS_MSA",
-    "FLASHINFER_MLA_SPARSE_DSV4",
-    "FLASHMLA_SPARSE_DSV4",
-    "FLASH_ATTN_DIFFKV",
-    "HPC_ATTN",
-    "MINIMAX_M3_SPARSE",
-    "NO_ATTENTION",
-    "TORCH_SDPA",
-    "TRITON_ATTN_DIFFKV",
-    "TRITON_MSA",
-)
 _ELSEWHERE = {"ROCM": "AMD GPUs", "XPU": "Intel GPUs", "CPU": "CPU engines", "AMX": "CPU engines"}
-_SINKS = "GptOssForCausalLM"
 _BLOCK = 16
 
 
 def backend(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         say = error if as_read(stack, seat) else warning
-        given = seat.args.get("attention_backend") or mapping(seat.args.get("attention_config")).get("backend")
-        if not isinstance(given, str) or given.lower() == "auto":
+        name = chosen(seat)
+        if name is None:
             if seat.on_gpu:
                 yield from _none_left(seat, say is error)
             continue
-        problem = _judge(seat, given.upper())
+        problem = _judge(seat, name)
         if problem is not None:
             yield say(seat.engine.where, *problem)
+
+
+def chosen(seat: Seat) -> str | None:
+    given = seat.args.get("attention_backend") or mapping(seat.args.get("attention_config")).get("backend")
+    return given.upper() if isinstance(given, str) and given.lower() != "auto" else None
 
 
 def _judge(seat: Seat, name: str) -> tuple[str, str] | None:
@@ -87,7 +55,7 @@ def _judge(seat: Seat, name: str) -> tuple[str, str] | None:
             return f"attention_backend {name} is for {elsewhere}: vLLM refuses to start", _leave(seat)
         return None
     if known is None:
-        if name in _OTHERS or seat.args.get("attention_backend"):
+        if name in NOT_JUDGED or seat.args.get("attention_backend"):
             return None  # engine-argument-kinds knows the names of the argument
         near = closest_names(name, tuple(BACKENDS), 1)
         return (
@@ -101,7 +69,7 @@ def _judge(seat: Seat, name: str) -> tuple[str, str] | None:
         message = f"attention_backend {name} runs on compute capability {wanted} and {chip} has {capability[0]}.{capability[1]}"
         return f"{message}: vLLM refuses to start", _leave(seat)
     row = seat.row
-    if row is None or literal_env(seat, "VLLM_MLA_DISABLE") not in (None, "0"):
+    if row is None or _latent_off(seat):
         return None
     latent, sparse = row.mla is not None, row.mla is not None and row.mla.indexer_heads > 0
     if known.mla != latent:
@@ -113,35 +81,91 @@ def _judge(seat: Seat, name: str) -> tuple[str, str] | None:
             f"attention_backend {name} and {row.name}, whose latent attention is {kind}: vLLM refuses to start",
             _leave(seat),
         )
-    if row.architecture == _SINKS and capability is not None and capability[0] not in known.sinks:
+    if row.architecture == WITH_SINKS and capability is not None and capability[0] not in known.sinks:
         return (
             f"attention_backend {name} has no attention sinks on compute capability {capability[0]}.{capability[1]} and {row.name} needs them",
+            _leave(seat),
+        )
+    if row.architecture == WITH_PREFIX and not known.prefix and _images(seat):
+        return (
+            f"attention_backend {name} lets no token of an image look at a later one, which {row.name} does: vLLM refuses to start",
             _leave(seat),
         )
     return None
 
 
+def _latent_off(seat: Seat) -> bool:
+    return literal_env(seat, "VLLM_MLA_DISABLE") not in (None, "0")
+
+
+def _images(seat: Seat) -> bool:
+    return seat.args.get("language_model_only") is not True and not seat.args.get("limit_mm_per_prompt")
+
+
+def _fitting(seat: Seat) -> dict[str, Backend]:
+    if seat.device is None:
+        return {}
+    return fitting(seat.row, seat.device.capability, latent=not _latent_off(seat), images=_images(seat))
+
+
 def _leave(seat: Seat) -> str:
-    row, capability = seat.row, seat.device.capability if seat.device else None
-    fitting = [
-        name
-        for name, each in BACKENDS.items()
-        if row is not None
-        and capability is not None
-        and name != "TURBOQUANT"
-        and capability[0] in each.majors
-        and each.mla == (row.mla is not None)
-        and each.sparse == (row.mla is not None and row.mla.indexer_heads > 0)
-        and (row.architecture != _SINKS or capability[0] in each.sinks)
-    ]
-    return f"leave it out: vLLM chooses ({', '.join(fitting)})" if fitting else "leave it out: vLLM chooses"
+    names = [name for name in _fitting(seat) if name != "TURBOQUANT"] if seat.row is not None else []
+    return f"leave it out: vLLM chooses ({', '.join(names)})" if names else "leave it out: vLLM chooses"
+
+
+def cache(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        given, device = seat.args.get("kv_cache_dtype"), seat.device
+        if not isinstance(given, str) or given not in CACHE_DTYPES or given == "auto" or device is None:
+            continue
+        least = (8, 0) if given == "bfloat16" or not as_read(stack, seat) else (7, 5)
+        if given.startswith("nvfp4") or device.capability < least:
+            continue  # of kv-cache-dtype
+        say = error if as_read(stack, seat) else warning
+        able, asked = _fitting(seat), chosen(seat)
+        where, chip = seat.engine.where, a(seat.gpu.name) if seat.gpu else "the GPU"
+        on = f"{chip} (compute capability {device.capability[0]}.{device.capability[1]})"
+        left = [name for name, each in able.items() if each.reads(given, device.capability)]
+        others = [
+            name
+            for name in ("fp8", "fp8_e5m2", "auto")
+            if any(each.reads(name, device.capability) for each in able.values())
+        ]
+        if asked in able and asked not in left:
+            yield say(
+                where,
+                f"attention_backend {asked} reads no KV cache of kv_cache_dtype {given} on {on}: vLLM refuses to start",
+                f"leave attention_backend out: vLLM chooses ({', '.join(left)})"
+                if left
+                else "set kv_cache_dtype: auto",
+            )
+        elif able and not left:
+            model = f"{seat.row.name} on {on}" if seat.row else on
+            yield say(
+                where,
+                f"no attention backend of vLLM reads a KV cache of kv_cache_dtype {given} for {model}: vLLM refuses to start",
+                f"set kv_cache_dtype: {' or '.join(others)}",
+            )
+        elif given == "fp8_e5m2" and _stored(seat) == "fp8" and seat.row is not None:
+            yield say(
+                where,
+                f"kv_cache_dtype fp8_e5m2 and {seat.row.name}, whose checkpoint is in FP8: vLLM refuses to start",
+                "set kv_cache_dtype: fp8",
+            )
+
+
+def _stored(seat: Seat) -> str | None:
+    row = seat.row
+    if row is None or row.quantization is None or row.mla is not None:
+        return None
+    return row.quantization.method
 
 
 def _none_left(seat: Seat, certain: bool) -> Iterator[Problem]:
     row, device = seat.row, seat.device
     if row is None or row.mla is None or not row.mla.indexer_heads or device is None:
         return
-    if literal_env(seat, "VLLM_MLA_DISABLE") not in (None, "0"):
+    if _latent_off(seat):
         return
     majors = sorted({major for each in BACKENDS.values() if each.sparse for major in each.majors})
     if device.capability[0] not in majors:
@@ -176,6 +200,23 @@ RULES: tuple[Rule, ...] = (
         ),
         check=backend,
         sources=("vllm 0.29.0: v1/attention/backends, platforms/cuda.py", "vllm#31480", "vllm#30214", "vllm#30644"),
+    ),
+    Rule(
+        id="attention-cache-dtype",
+        title="An attention backend reads the KV cache's number format",
+        why=(
+            "vLLM takes each name of a format and finds when the model is built that no backend of this GPU and this kind of attention has it: FP8 (e4m3) in Triton "
+            "kernels starts at compute capability 8.9, and models with attention sinks or images (gpt-oss, Gemma 3) have only those on A100; latent attention reads "
+            "no fp8_e5m2."
+        ),
+        check=cache,
+        sources=(
+            "vllm#42587",
+            "vllm#8409",
+            "vllm PR#43914",
+            "vllm-project/recipes#565",
+            "vllm 0.29.0: supported_kv_cache_dtypes of each backend, layers/attention/attention.py",
+        ),
     ),
     Rule(
         id="attention-block-size",

@@ -217,7 +217,7 @@ def cache_dtype(stack: Stack) -> Iterator[Problem]:
                 f"kv_cache_dtype {name} has no attention kernel below compute capability 7.5 and {has}",
                 "use auto",
             )
-        elif name.startswith("fp8") and number < 80:
+        elif name.startswith("fp8") and number < 80 and before(vllm_version(stack, seat.workload), "0.29"):
             yield warning(
                 where,
                 f"kv_cache_dtype {name} on compute capability {_text(number)} works with the FlashInfer attention backend only",

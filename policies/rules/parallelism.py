@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import Stack
-from policies.facts.quantities import whole
+from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import divisible
 
@@ -86,6 +86,20 @@ def expert(stack: Stack) -> Iterator[Problem]:
             yield error(
                 engine.where, "enable_eplb balances experts and expert parallel is off", "set parallel.expert: true"
             )
+        elif seat.args.get("enable_eplb") is True and engine.tensor * engine.data <= 1:
+            yield error(
+                engine.where,
+                "enable_eplb balances experts between ranks and there is one: vLLM refuses to start",
+                "leave enable_eplb out",
+            )
+            continue
+        spare = whole(mapping(seat.args.get("eplb_config")).get("num_redundant_experts"))
+        if spare and seat.args.get("enable_eplb") is not True:
+            yield error(
+                engine.where,
+                f"eplb_config asks for {spare} redundant experts and enable_eplb is not set: vLLM refuses to start",
+                "set enable_eplb: true, or leave num_redundant_experts out",
+            )
         if row is None or not engine.expert:
             continue
         if row.moe is None:
@@ -101,6 +115,21 @@ def expert(stack: Stack) -> Iterator[Problem]:
                 f"{ranks} ranks (tensor {engine.tensor} x data {engine.data}) share {row.moe.experts} experts: some get none",
                 f"use at most {row.moe.experts} ranks",
             )
+        elif seat.args.get("enable_eplb") is True:
+            yield from _even(seat, row.moe.experts)
+
+
+def _even(seat: Seat, experts: int) -> Iterator[Problem]:
+    ranks = seat.engine.tensor * seat.engine.data
+    spare = whole(mapping(seat.args.get("eplb_config")).get("num_redundant_experts", 0))
+    if spare is None or spare < 0 or (experts + spare) % ranks == 0:
+        return
+    yield error(
+        seat.engine.where,
+        f"enable_eplb shares {experts + spare} experts ({experts} and {spare} more) over {ranks} ranks, which does not come out even: vLLM refuses "
+        "to start",
+        f"set eplb_config: {{num_redundant_experts: {spare + -(experts + spare) % ranks}}}",
+    )
 
 
 def data(stack: Stack) -> Iterator[Problem]:
@@ -180,9 +209,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="parallel-expert",
         title="Expert parallel is for models with experts",
-        why="vLLM refuses expert parallel for a model without experts, and a rank without an expert has nothing to do.",
+        why=(
+            "vLLM refuses expert parallel for a model without experts, and a rank without an expert has nothing to do. Balancing (enable_eplb) needs as many "
+            "experts, redundant ones counted, on each rank."
+        ),
         check=expert,
-        sources=("vllm 0.29.0: config/model.py _verify_with_expert_parallelism",),
+        sources=(
+            "vllm 0.29.0: config/model.py _verify_with_expert_parallelism, layers/fused_moe/layer.py",
+            "vllm#30075",
+        ),
     ),
     Rule(
         id="parallel-data",

@@ -51,6 +51,18 @@ ATTENTION = (
     Report("vllm-project/vllm#23203", "quantisation-capability", (gpus("T4", 4), args("openai/gpt-oss-20b", 4)), (gpus("L4", 4), args("openai/gpt-oss-20b", 4))),
     Report("vllm-project/vllm#1592", "dtype-capability", (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16")), (gpus("T4"), args("Qwen/Qwen2.5-1.5B-Instruct", dtype="half"))),
 )  # fmt: skip
+CACHES = (
+    Report("vllm-project/vllm#42587 fp8_inc", "attention-cache-dtype", (H8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8_inc")), (H8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8"))),
+    Report("vllm-project/vllm#42587 fp8_ds_mla", "attention-cache-dtype", (H8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8_ds_mla")), (H200, args(V32, 8, kv_cache_dtype="fp8_ds_mla"))),
+    Report("vllm-project/vllm#8409", "attention-cache-dtype", (gpus("L40S"), args("Qwen/Qwen3-30B-A3B-FP8", kv_cache_dtype="fp8_e5m2")), (gpus("L40S"), args("Qwen/Qwen3-30B-A3B-FP8", kv_cache_dtype="fp8"))),
+    Report("vllm-project/vllm PR#43914", "attention-cache-dtype", (A8, args("openai/gpt-oss-20b", kv_cache_dtype="fp8")), (A8, args("openai/gpt-oss-20b"))),
+    Report("vllm-project/recipes#565", "attention-cache-dtype", (H200, args(V32, 8, kv_cache_dtype="fp8_e4m3")), (H200, args(V32, 8, kv_cache_dtype="fp8"))),
+    Report("vllm-project/vllm#12543", "attention-cache-dtype", (A8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8", attention_backend="FLASH_ATTN")), (A8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8"))),
+)  # fmt: skip
+EXPERTS = {"parallel": {"tensor": 8, "expert": True}}
+BALANCED = (
+    Report("vllm-project/vllm#30075", "parallel-expert", (H8, one("Qwen/Qwen3-30B-A3B", **EXPERTS, engine_args={"enable_eplb": True, "eplb_config": {"num_redundant_experts": 4}})), (H8, one("Qwen/Qwen3-30B-A3B", **EXPERTS, engine_args={"enable_eplb": True, "eplb_config": {"num_redundant_experts": 8}}))),
+)  # fmt: skip
 ARGUMENTS = (
     Report("vllm-project/vllm#9398", "engine-arguments", (gpus("L4"), args("Qwen/Qwen3-8B", num_scheduler_steps=8)), (gpus("L4"), args("Qwen/Qwen3-8B"))),
     Report("xorbitsai/inference#2900", "engine-arguments", (gpus("L4"), args("Qwen/Qwen3-8B", guided_decoding_backend="outlines")), (gpus("L4"), args("Qwen/Qwen3-8B", structured_outputs_config={"backend": "outlines"}))),
@@ -73,7 +85,7 @@ PLACES = (
 )  # fmt: skip
 
 
-@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *ARGUMENTS, *PLACES))
+@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *BALANCED, *ARGUMENTS, *PLACES))
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)

@@ -11,6 +11,14 @@ from policies.facts import Stack
 from .engine_stacks import args, at, found, gpu_pool, model, sentences, service, stack, whole, with_engine
 
 SPECULATION, BACKEND = ("speculative-decoding", "error"), ("attention-backend", "error")
+CACHE = ("attention-cache-dtype", "error")
+T4, A100, L4, H100 = ("T4", 15360), ("A100-80G", 81920), ("L4", 23034), ("H100", 81559)
+TINY, OSS, GEMMA, LATENT = (
+    "Qwen/Qwen2.5-3B-Instruct",
+    "openai/gpt-oss-20b",
+    "google/gemma-3-4b-it",
+    "deepseek-ai/DeepSeek-V2-Lite-Chat",
+)
 
 
 def guess(**speculative: Any) -> Stack:
@@ -64,6 +72,38 @@ def test_speculation(given: Stack, expected: list[tuple[str, str]]) -> None:
     ],
 )
 def test_attention(given: Stack, expected: list[tuple[str, str]]) -> None:
+    assert [each for each in found(given) if each[0].startswith("attention-")] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (serving(TINY, *T4, kv_cache_dtype="fp8"), [CACHE]),
+        (serving(TINY, *L4, kv_cache_dtype="fp8"), []),
+        (serving(TINY, *A100, kv_cache_dtype="fp8"), []),
+        (serving(TINY, *A100, kv_cache_dtype="fp8_e5m2"), []),
+        (serving(TINY, *A100, kv_cache_dtype="fp8_inc"), [CACHE]),
+        (serving(TINY, *A100, kv_cache_dtype="int8_per_token_head"), []),
+        (serving(TINY, *A100, kv_cache_dtype="turboquant_4bit_nc"), []),
+        (serving(TINY, *A100, kv_cache_dtype="fp8", attention_backend="FLASH_ATTN"), [CACHE]),
+        (serving(TINY, *A100, kv_cache_dtype="fp8", attention_backend="FLASHINFER"), []),
+        (serving(OSS, *A100, kv_cache_dtype="fp8"), [CACHE]),
+        (serving(OSS, *L4, kv_cache_dtype="fp8"), []),
+        (serving(OSS, *H100, kv_cache_dtype="fp8"), []),
+        (serving(GEMMA, *A100, kv_cache_dtype="fp8"), [CACHE]),
+        (serving(GEMMA, *A100, kv_cache_dtype="fp8", language_model_only=True), []),
+        (serving(GEMMA, *H100, kv_cache_dtype="fp8"), []),
+        (serving(GEMMA, *H100, attention_backend="FLASHINFER"), [BACKEND]),
+        (serving(LATENT, *A100, kv_cache_dtype="fp8"), [CACHE]),
+        (serving(LATENT, *H100, kv_cache_dtype="fp8"), []),
+        (serving(LATENT, *H100, kv_cache_dtype="fp8_e5m2"), [CACHE]),
+        (serving("team/unknown-7B", *A100, kv_cache_dtype="fp8_e5m2"), []),
+        (serving("team/unknown-7B", *A100, kv_cache_dtype="fp8_inc"), [CACHE]),
+        (at(serving(TINY, *T4, kv_cache_dtype="fp8"), "2.55.0", "0.24.0"), []),  # FlashInfer ran on T4
+        (at(serving(OSS, *A100, kv_cache_dtype="fp8"), "2.55.0", "0.24.0"), [("attention-cache-dtype", "warning")]),
+    ],
+)  # fmt: skip
+def test_some_backend_reads_the_cache(given: Stack, expected: list[tuple[str, str]]) -> None:
     assert [each for each in found(given) if each[0].startswith("attention-")] == expected
 
 

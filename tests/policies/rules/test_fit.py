@@ -211,7 +211,6 @@ def test_a_row_given_inline_is_judged_and_must_be_whole() -> None:
         (on(*A100, kv_cache_dtype="nvfp4"), ("kv-cache-dtype", "error")),
         (on(*T4, "Qwen/Qwen2.5-3B-Instruct", kv_cache_dtype="bfloat16"), ("kv-cache-dtype", "error")),
         (on(*V100, kv_cache_dtype="fp8"), ("kv-cache-dtype", "error")),
-        (on(*T4, "Qwen/Qwen2.5-3B-Instruct", kv_cache_dtype="fp8"), ("kv-cache-dtype", "warning")),
         (on(*A10G, kv_cache_dtype="fp9"), ("kv-cache-dtype", "error")),
         (on(*V100, dtype="half"), ("gpu-too-old", "warning")),
     ],

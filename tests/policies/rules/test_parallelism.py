@@ -110,6 +110,12 @@ def test_sizes_are_whole_numbers(name: str, value: Any) -> None:
         (with_engine(whole(), expert=True), ("parallel-expert", "error")),
         (args(large(), enable_eplb=True), ("parallel-expert", "error")),
         (with_engine(sparse(), data=256), ("parallel-expert", "error")),
+        (args(sparse(), eplb_config={"num_redundant_experts": 4}), ("parallel-expert", "error")),
+        (
+            args(sparse(), enable_eplb=True, eplb_config={"num_redundant_experts": 2}),
+            ("parallel-expert", "error"),
+        ),
+        (with_engine(args(sparse(), enable_eplb=True), tensor=1, data=1), ("parallel-expert", "error")),
         (with_engine(whole(), data=2), ("parallel-data", "error")),
         (with_engine(whole(), data=2, role="data_parallel"), ("parallel-data", "warning")),
         (args(large(), decode_context_parallel_size=3), ("parallel-context", "error")),
@@ -118,6 +124,11 @@ def test_sizes_are_whole_numbers(name: str, value: Any) -> None:
 )
 def test_sizes_that_the_model_cannot_have_are_said(given: Stack, expected: tuple[str, str]) -> None:
     assert expected in found(given)
+
+
+def test_experts_are_balanced_over_ranks_that_get_as_many_each() -> None:
+    given = args(sparse(), enable_eplb=True, eplb_config={"num_redundant_experts": 4})
+    assert ("parallel-expert", "error") not in found(given)
 
 
 def test_an_even_partition_of_layers_passes() -> None:
