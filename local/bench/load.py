@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,12 +81,31 @@ async def run(url: str, model: str, *, concurrency: int, requests: int, tokens: 
         async def worker() -> list[Reply]:
             return [await _ask(client, model, PROMPTS[i % len(PROMPTS)], tokens) for i in waiting]
 
-        waited = _waited()
-        start = time.perf_counter()
-        replies = await asyncio.gather(*(worker() for _ in range(concurrency)))
-        seconds = time.perf_counter() - start
+        with _ahead_of_the_server():
+            waited = _waited()
+            start = time.perf_counter()
+            replies = await asyncio.gather(*(worker() for _ in range(concurrency)))
+            seconds = time.perf_counter() - start
     answered = tuple(reply for part in replies for reply in part)
     return Round(replies=answered, seconds=seconds, waited=_waited() - waited)
+
+
+@contextmanager
+def _ahead_of_the_server() -> Iterator[None]:
+    """The client runs whenever it can, as one on a machine of its own would: behind a server's threads it read tokens late by 50 ms.
+
+    Real time priority where that is allowed (root, and the control group has a share of it); elsewhere the client waits its turn.
+    """
+    before = os.sched_getscheduler(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, before, os.sched_param(0))
 
 
 def _waited() -> float:
