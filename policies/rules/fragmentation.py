@@ -66,12 +66,15 @@ def _wheres(pods: list[Pods], most: int = 3) -> str:
 
 def _mixed(stack: Stack) -> Iterator[tuple[NodePool, list[tuple[Workload, PodGroup]]]]:
     """Pools of several GPUs a node and at least two nodes, with their spread-out pods, where these differ in size."""
-    index = places(stack)
+    index, packed = places(stack), _packed(stack)
     found: dict[str, tuple[NodePool, list[tuple[Workload, PodGroup]]]] = {}
     for workload in stack.workloads:
         for group in workload.groups:
             pool = index.home(group)
-            if pool is None or pool.gpus_per_node < 2 or (pool.max or 0) < 2 or _packed(stack, group):
+            if pool is None or pool.gpus_per_node < 2 or (pool.max or 0) < 2:
+                continue
+            # A pod with a scheduler of its own may be packed by that: a MostAllocated profile looks like this.
+            if packed or (stack.batch_scheduler in (None, "none") and group.scheduler_name not in DEFAULT):
                 continue
             found.setdefault(pool.name, (pool, []))[1].append((workload, group))
     for pool, groups in found.values():
@@ -80,15 +83,17 @@ def _mixed(stack: Stack) -> Iterator[tuple[NodePool, list[tuple[Workload, PodGro
             yield pool, groups
 
 
-def _packed(stack: Stack, group: PodGroup) -> bool:
-    """Whether the scheduler that places the pod fills nodes up: KAI does, Volcano where GPUs are among what it packs."""
-    if stack.batch_scheduler == "kai":
-        strategies = {str(dig(r.values, "scheduler", "placementStrategy")) for r in releases(stack, "kai-scheduler")}
-        return "spread" not in strategies
-    if stack.batch_scheduler == "volcano":
-        return any(_packs_gpus(r.values) for r in releases(stack, "volcano"))
-    # Somebody's own scheduler, or one whose settings are not seen: a MostAllocated profile looks like this.
-    return group.scheduler_name not in DEFAULT or stack.batch_scheduler not in (None, "none")
+def _packed(stack: Stack) -> bool:
+    """Whether the batch scheduler fills nodes up: KAI does, Volcano where GPUs are among what it packs; others are not known to spread."""
+    match stack.batch_scheduler:
+        case None | "none":
+            return False
+        case "kai":
+            given = {str(dig(r.values, "scheduler", "placementStrategy")) for r in releases(stack, "kai-scheduler")}
+            return "spread" not in given
+        case "volcano":
+            return any(_packs_gpus(release.values) for release in releases(stack, "volcano"))
+    return True
 
 
 def _packs_gpus(values: object) -> bool:
