@@ -52,8 +52,9 @@ modes: .venv/.stamp ## modes of serving on the one-node cluster: batch, plain vL
 software: .venv/.stamp ## cluster software on a second one-node cluster: Helm hooks, Volcano's PodGroups, placement on simulated GPU nodes
 	@$(PY) -m pytest -m e2e tests/e2e/software
 
-bench: .venv/.stamp ## the plan of 1 to 1000 services; the endpoint against bare vLLM, in turn
+bench: .venv/.stamp ## the plan and pulumi preview of 1 to 1000 services; the endpoint against bare vLLM, in turn
 	@$(PY) -m local.bench.plan
+	@$(PY) -m local.bench.preview
 	@$(PY) -m local.bench.serving
 
 # make itself ends with 2 when a command fails. In its question mode it ends with 1, and still runs the lines marked with +:
