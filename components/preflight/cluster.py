@@ -86,6 +86,27 @@ def _log_group(logs: Any, place: str, cluster: str) -> Iterator[Check]:
         yield ok(place, "log group", f"{wanted} is free")
 
 
+def admins(iam: Any, account: str, config: AwsCluster) -> Iterator[Check]:
+    """Whether the roles that get cluster-admin are there: EKS refuses an access entry of one that is not. Other accounts' are not looked up."""
+    for arn in config.admin_role_arns:
+        owner, role = arn.split(":")[4], arn.rsplit("/", 1)[-1]
+        if owner != account:
+            continue
+        try:
+            found = iam.get_role(RoleName=role)["Role"]["Arn"]
+        except ClientError as failure:
+            if not is_missing(failure, "NoSuchEntity"):
+                raise
+            yield error(
+                "cluster", "admin role", f"there is no role '{role}' in this account", "correct admin_role_arns"
+            )
+            continue
+        if found != arn:
+            yield error("cluster", "admin role", f"role '{role}' is {found}, and {arn} is given", f"write {found}")
+        else:
+            yield ok("cluster", "admin role", f"'{role}' is there")
+
+
 def zones(ec2: Any, wanted: Sequence[str]) -> Iterator[Check]:
     """Whether the zones are there and open to this account."""
     name = "zones"

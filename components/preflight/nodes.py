@@ -112,6 +112,31 @@ def _in_time(pool: NodePool, found: dict[str, Any], now: datetime) -> Iterator[C
         yield ok(pool.where, name, f"{id_} is active{until}")
 
 
+def placement_group(ec2: Any, pool: NodePool, group: str) -> Iterator[Check]:
+    """Whether the placement group that the pool names is there, and keeps its nodes close together."""
+    name = "placement group"
+    try:
+        (found,) = ec2.describe_placement_groups(GroupNames=[group])["PlacementGroups"]
+    except ClientError as failure:
+        if not is_missing(failure, "InvalidPlacementGroup.Unknown"):
+            raise
+        yield error(
+            pool.where, name, f"'{group}' is not in this account and region", "correct placement_group, or leave it out"
+        )
+        return
+    if found["State"] != "available":
+        yield error(pool.where, name, f"'{group}' is {found['State']}", "use a group that is available")
+    elif found["Strategy"] != "cluster":
+        yield warning(
+            pool.where,
+            name,
+            f"'{group}' has strategy {found['Strategy']}, which keeps nodes apart",
+            "use a group of strategy cluster",
+        )
+    else:
+        yield ok(pool.where, name, f"'{group}' is there")
+
+
 def image(ssm: Any, ec2: Any, pool: NodePool, config: AwsPool, kubernetes_version: str) -> Iterator[Check]:
     """Whether the image exists: the pool's own by its id, else AWS's for the Kubernetes version by its SSM parameter."""
     name = "machine image"
@@ -195,4 +220,7 @@ def check(
         yield from attempt(pool.where, "instance types offered", partial(offered, ec2, pool, zones))
         if pool.reservation is not None:
             yield from attempt(pool.where, "capacity reservation", partial(reservation, ec2, pool, moment))
+        if config.placement_group is not None:
+            look = partial(placement_group, ec2, pool, config.placement_group)
+            yield from attempt(pool.where, "placement group", look)
         yield from attempt(pool.where, "machine image", partial(image, ssm, ec2, pool, config, kubernetes_version))

@@ -72,9 +72,16 @@ def checks(
             lambda: quotas.check(found.client("service-quotas"), ec2, name, pools, peak_nodes),
         )
     )
+    if config.create and config.admin_role_arns:
+        looks.append(("cluster", "admin role", lambda: _admins(found, config)))
     for place, question, look in looks:
         yield from attempt(place, question, look)
     yield from nodes.check(ec2, found.client("ssm"), env, pools, zones, version)
+
+
+def _admins(account: Account, config: AwsCluster) -> Iterator[Check]:
+    owner = account.client("sts").get_caller_identity()["Account"]
+    yield from cluster.admins(account.client("iam"), owner, config)
 
 
 def _caller(sts: Any, region: str) -> Iterator[Check]:

@@ -174,3 +174,20 @@ def test_a_subnet_that_is_not_there_is_an_error() -> None:
     )
     (found,) = cluster.subnets(client("ec2"), given, ())
     assert (found.status, found.mend) == ("error", "correct private_subnet_ids")
+
+
+def test_roles_that_get_cluster_admin_are_there_under_their_whole_arn() -> None:
+    iam = client("iam")
+    iam.create_role(RoleName="platform", AssumeRolePolicyDocument="{}", Path="/teams/")
+    arns = [
+        "arn:aws:iam::123456789012:role/teams/platform",
+        "arn:aws:iam::123456789012:role/platform",
+        "arn:aws:iam::123456789012:role/gone",
+        "arn:aws:iam::210987654321:role/theirs",
+    ]
+    found = list(cluster.admins(iam, "123456789012", config(admin_role_arns=arns)))
+    assert [(each.status, each.message) for each in found] == [
+        ("pass", "'platform' is there"),
+        ("error", f"role 'platform' is {arns[0]}, and {arns[1]} is given"),
+        ("error", "there is no role 'gone' in this account"),
+    ]

@@ -60,6 +60,26 @@ def test_a_zone_that_lacks_the_type_is_a_warning() -> None:
     assert "not offered in us-east-1c" in found.message
 
 
+@pytest.mark.parametrize(
+    ("made", "status", "fragment"),
+    [
+        ({"GroupName": "theirs", "Strategy": "cluster"}, "pass", "'theirs' is there"),
+        ({"GroupName": "theirs", "Strategy": "spread"}, "warning", "keeps nodes apart"),
+        (None, "error", "'theirs' is not in this account and region"),
+    ],
+)
+def test_a_placement_group_that_is_named_is_there(made: dict[str, str] | None, status: str, fragment: str) -> None:
+    ec2 = client("ec2")
+    given = pool(instance_types=["p5.48xlarge"], placement_group="theirs", zones=["us-east-1a"])[0]
+    with Stubber(ec2) as stub:
+        if made is None:
+            stub.add_client_error("describe_placement_groups", "InvalidPlacementGroup.Unknown")
+        else:
+            stub.add_response("describe_placement_groups", {"PlacementGroups": [{**made, "State": "available"}]})
+        (found,) = nodes.placement_group(ec2, given, "theirs")
+    assert (found.status, fragment in found.message) == (status, True)
+
+
 def reserved(answer: dict[str, Any] | str, **fields: Any) -> list[Check]:
     ec2 = client("ec2")
     given = {
