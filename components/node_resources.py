@@ -42,7 +42,7 @@ def _gpu_resource(pool: NodePool) -> tuple[str | None, int]:
             return VGPU_RESOURCE, pool.gpus_per_node * (sharing.replicas or VGPU_PER_GPU)
         case "mig":
             try:
-                profile = gpus.get(pool.gpu or "").mig_profile(sharing.mig_profile or "")
+                profile = gpus.get(pool.gpu or "").mig_profile((sharing.mig_profile or "").removeprefix("all-"))
             except UnknownRow:
                 return None, 0
             name = GPU_RESOURCE if sharing.mig_strategy == "single" else f"nvidia.com/mig-{profile.name}"

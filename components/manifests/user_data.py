@@ -135,7 +135,10 @@ def _bottlerocket_sharing(pool: NodePool) -> dict[str, Any]:
         }
     key = _bottlerocket_mig_key(pool)
     if sharing.strategy == "mig" and sharing.mig_profile and key:
-        return {"device-partitioning-strategy": "mig", "mig": {"profile": {key: sharing.mig_profile}}}
+        return {
+            "device-partitioning-strategy": "mig",
+            "mig": {"profile": {key: sharing.mig_profile.removeprefix("all-")}},
+        }
     return {}
 
 

@@ -73,7 +73,7 @@ def _call(pool: NodePool) -> str:
 def labels(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.kind in ("managed", "self_managed"):
-            reserved = [key for key in pool.labels if _reserved(str(key))]
+            reserved = [key for key in pool.labels if _reserved(str(key), by_eks=pool.kind == "managed")]
             if reserved:
                 yield error(
                     pool.where,
@@ -88,12 +88,12 @@ def labels(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def _reserved(key: str) -> bool:
+def _reserved(key: str, *, by_eks: bool) -> bool:
     if key in _KUBELET or key in _SET_BY_EKS or "/" not in key:
         return False
     domain = key.split("/")[0]
     if domain == "eks.amazonaws.com":
-        return True
+        return by_eks
     if not (domain in ("kubernetes.io", "k8s.io") or domain.endswith((".kubernetes.io", ".k8s.io"))):
         return False
     return not any(domain == each or domain.endswith("." + each) for each in _KUBELET_DOMAINS)

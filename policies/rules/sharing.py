@@ -89,6 +89,12 @@ def mig_profile(stack: Stack) -> Iterator[Problem]:
             yield error(
                 pool.where, "sharing is mig and no profile is given", f"set sharing.mig_profile: {_profiles(gpu)}"
             )
+        elif sharing.mig_profile in MIG_CONFIGS and (pool.ami_type or "").startswith("BOTTLEROCKET"):
+            yield error(
+                pool.where,
+                f"'{sharing.mig_profile}' is a configuration of the GPU Operator's MIG manager, and Bottlerocket cuts GPUs by its own, into one profile",
+                f"set sharing.mig_profile: {_profiles(gpu)}",
+            )
         elif sharing.mig_profile in MIG_CONFIGS:
             if sharing.mig_profile == "all-balanced" and sharing.mig_strategy == "single":
                 yield error(

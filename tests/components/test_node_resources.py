@@ -23,6 +23,7 @@ def pool(**fields: Any):
         ({"strategy": "time_slicing", "replicas": 4, "rename_by_default": True}, {"nvidia.com/gpu.shared": 32}),
         ({"strategy": "mps", "replicas": 2}, {"nvidia.com/gpu": 16}),
         ({"strategy": "mig", "mig_profile": "1g.10gb"}, {"nvidia.com/gpu": 56}),
+        ({"strategy": "mig", "mig_profile": "all-1g.10gb"}, {"nvidia.com/gpu": 56}),
         ({"strategy": "mig", "mig_profile": "3g.40gb", "mig_strategy": "mixed"}, {"nvidia.com/mig-3g.40gb": 16}),
         ({"strategy": "mig", "mig_profile": "all-balanced"}, {}),
         ({"strategy": "volcano_vgpu"}, {"volcano.sh/vgpu-number": 80}),

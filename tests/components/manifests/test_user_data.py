@@ -137,6 +137,8 @@ def test_a_custom_image_is_told_cluster_labels_and_taints() -> None:
 def test_bottlerocket_settings_are_toml_with_storage_and_sharing() -> None:
     settings = tomllib.loads(user_data(pool(**POOLS["bottlerocket_mig"])) or "")["settings"]
     assert settings["kubelet-device-plugins"]["nvidia"]["mig"]["profile"] == {"h100.80gb": "1g.10gb"}
+    named = {**POOLS["bottlerocket_mig"], "sharing": {"strategy": "mig", "mig_profile": "all-1g.10gb"}}
+    assert user_data(pool(**named)) == user_data(pool(**POOLS["bottlerocket_mig"]))
     (storage,) = settings["bootstrap-commands"].values()
     assert storage["essential"] is True
     assert storage["commands"][0] == ["apiclient", "ephemeral-storage", "init"]

@@ -30,6 +30,12 @@ def test_labels_that_a_node_may_give_itself(key: str, taken: bool) -> None:
     assert found(given) == ([] if taken else [("pool-labels", "error")])
 
 
+def test_eks_own_labels_are_nothing_to_nodes_that_eks_does_not_manage() -> None:
+    labels = {"llm-serving/pool": "l4", "eks.amazonaws.com/capacityType": "ON_DEMAND"}
+    assert found(with_pool(kind="self_managed", labels=labels)) == []
+    assert found(with_pool(labels=labels)) == [("pool-labels", "error")]
+
+
 def test_karpenter_sets_its_own_label() -> None:
     pool = karpenter_pool(labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "gpu"})
     assert ("pool-labels", "error") in found(karpenter_stack(pools=(core(max=2), pool)))

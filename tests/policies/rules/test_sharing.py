@@ -209,6 +209,14 @@ def test_mig_from_zero_is_a_warning_unless_tags_announce_the_slices() -> None:
     ]
 
 
+def test_bottlerocket_cuts_gpus_into_one_profile() -> None:
+    balanced = Sharing(strategy="mig", mig_strategy="mixed", mig_profile="all-balanced")
+    given = with_pool(mig_stack(), sharing=balanced, ami_type="BOTTLEROCKET_x86_64_NVIDIA")
+    (sentence,) = sentences(given, "sharing-mig-profile")
+    assert "Bottlerocket cuts GPUs by its own, into one profile; set sharing.mig_profile: 1g.10gb" in sentence
+    assert sentences(with_pool(given, ami_type="AL2023_x86_64_NVIDIA"), "sharing-mig-profile") == []
+
+
 def test_bottlerocket_has_a_device_plugin_of_its_own() -> None:
     given = with_pool(volcano_stack(), sharing=Sharing(strategy="volcano_vgpu"), ami_type="BOTTLEROCKET_x86_64_NVIDIA")
     assert ("sharing-scheduler", "error") in found(given)
