@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from components.plan.result import EnginePlan, Plan, PoolPlan, ServicePlan
+from components.plan.result import Plan, PoolPlan, ServicePlan
 
 MAX_NODES = 12  # of a pool that are drawn; the page says how many there are
 
@@ -46,34 +47,45 @@ class PoolDrawing:
 
 
 def draw(plan: Plan) -> list[PoolDrawing]:
-    """Pools with GPUs, each engine worker at full load on the first GPU with room."""
+    """Pools with GPUs at full load: what must lie on one node first and largest first, each on the first node with room."""
     return [_draw(pool, plan) for pool in plan.pools if pool.gpus_per_node]
 
 
 def _draw(pool: PoolPlan, plan: Plan) -> PoolDrawing:
     count = int(pool.nodes.max)
-    shown = min(count, MAX_NODES)
-    boxes = [GpuBox() for _ in range(shown * pool.gpus_per_node)]
-    for service in plan.services:
-        for engine, workers in _workers(service, pool.name):
-            _place(boxes, Slice(service.name, engine.name, engine.gpu_share), workers)
-    per_node = pool.gpus_per_node
-    nodes = [NodeBox(boxes[i : i + per_node]) for i in range(0, len(boxes), per_node)]
-    return PoolDrawing(pool, nodes, count - shown)
+    nodes = [NodeBox([GpuBox() for _ in range(pool.gpus_per_node)]) for _ in range(count)]
+    pieces = [piece for service in plan.services for piece in _pieces(service, pool)]
+    for together, piece, times in sorted(pieces, key=lambda p: (-p[0], -p[1].share, p[1].service, p[1].engine)):
+        _place(nodes, piece, together, times)
+    shown = nodes[:MAX_NODES]
+    return PoolDrawing(pool, shown, count - len(shown))
 
 
-def _workers(service: ServicePlan, pool: str) -> list[tuple[EnginePlan, int]]:
-    found = []
+def _pieces(service: ServicePlan, pool: PoolPlan) -> Iterator[tuple[int, Slice, int]]:
+    """(workers that lie on one node, the slice of each, how often) of each engine: a pod's GPUs, or a tensor-parallel group's."""
+    groups = {group.name: group for group in service.groups}
     for engine in service.engines:
-        if engine.pool == pool and engine.gpu_share:
-            found.append((engine, round(engine.gpus_per_replica / engine.gpu_share) * engine.replicas_max))
-    return sorted(found, key=lambda pair: -pair[0].gpu_share)
+        if engine.pool != pool.name or not engine.gpu_share:
+            continue
+        workers = round(engine.gpus_per_replica / engine.gpu_share)
+        group = groups.get(engine.group)
+        pod = group.gpus_per_pod if group is not None else workers
+        together = max(1, min(workers, pod if engine.gpu_share == 1 else engine.tensor_parallel, pool.gpus_per_node))
+        yield (
+            together,
+            Slice(service.name, engine.name, engine.gpu_share),
+            engine.replicas_max * -(-workers // together),
+        )
 
 
-def _place(boxes: list[GpuBox], piece: Slice, workers: int) -> None:
-    for box in boxes:
-        while workers and box.free >= piece.share - 1e-6:
-            box.slices.append(piece)
-            workers -= 1
-        if not workers:
+def _place(nodes: list[NodeBox], piece: Slice, together: int, times: int) -> None:
+    for node in nodes:
+        while times:
+            room = [box for box in node.gpus if box.free >= piece.share - 1e-6]
+            if len(room) < together:
+                break
+            for box in room[:together]:
+                box.slices.append(piece)
+            times -= 1
+        if not times:
             return

@@ -149,7 +149,12 @@ def gpu_use(engine: EnginePlan) -> str:
     """ "2 x H100 (tp 2)", "0.45 x L4", "CPU"."""
     if engine.device == "cpu":
         return "CPU"
-    name = engine.gpu or "GPU"
+    sizes = parallel_sizes(engine)
+    return f"{round(engine.gpus_per_replica, 2):g} x {engine.gpu or 'GPU'}" + (f" ({sizes})" if sizes else "")
+
+
+def parallel_sizes(engine: EnginePlan) -> str:
+    """ "tp 8, pp 2"; nothing for one worker."""
     parallel = [
         f"{label} {size}"
         for label, size in (
@@ -159,8 +164,7 @@ def gpu_use(engine: EnginePlan) -> str:
         )
         if size > 1
     ]
-    base = f"{engine.gpus_per_replica:g} x {name}"
-    return base + (f" ({', '.join(parallel)})" if parallel else "")
+    return ", ".join(parallel)
 
 
 def memory_bar(engine: EnginePlan) -> str:
@@ -198,8 +202,8 @@ def replicas(engine: EnginePlan) -> str:
 
 
 def figures(figure: Range) -> str:
-    """min/max/upgrade without needless zeros."""
-    return "/".join(f"{value:g}" for value in (figure.min, figure.max, figure.upgrade))
+    """min/max/upgrade to a hundredth, without needless zeros."""
+    return "/".join(f"{round(value, 2):g}" for value in (figure.min, figure.max, figure.upgrade))
 
 
 def money(figure: Range | None) -> str:
