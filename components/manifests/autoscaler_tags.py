@@ -8,7 +8,7 @@ Karpenter needs none of this.
 from __future__ import annotations
 
 from components.manifests.user_data import has_local_disks
-from components.node_resources import extended_resources
+from components.node_resources import GPU_RESOURCE, VGPU_MEMORY, extended_resources
 from policies.facts.records import NodePool
 
 PREFIX = "k8s.io/cluster-autoscaler/node-template"
@@ -20,6 +20,11 @@ def scale_from_zero_tags(pool: NodePool) -> dict[str, str]:
     tags |= {f"{PREFIX}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in pool.taints}
     # The autoscaler takes capacity for allocatable: what the node keeps for itself must already be off.
     resources = {key: str(count) for key, count in extended_resources(pool).items()}
+    if resources and pool.gpus_per_node:
+        # What it knows of the instance type is whole GPUs, which a node that is cut or shared under another name has none of.
+        resources.setdefault(GPU_RESOURCE, "0")
+    if pool.sharing.strategy == "volcano_vgpu" and pool.gpu_mib:
+        resources[VGPU_MEMORY] = str(pool.gpus_per_node * pool.gpu_mib)
     if pool.cpu_milli is not None:
         resources["cpu"] = f"{pool.cpu_milli}m"
     if pool.memory_mib is not None:

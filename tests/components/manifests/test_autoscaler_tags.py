@@ -39,7 +39,11 @@ def test_gpus_are_counted_as_the_pool_shares_them() -> None:
         )
     )
     assert sliced[f"{TEMPLATE}/resources/nvidia.com/mig-3g.40gb"] == "16"
-    assert f"{TEMPLATE}/resources/nvidia.com/gpu" not in sliced
+    assert sliced[f"{TEMPLATE}/resources/nvidia.com/gpu"] == "0"
+    vgpu = scale_from_zero_tags(pool(instance_types=["g6.12xlarge"], sharing={"strategy": "volcano_vgpu"}))
+    assert vgpu[f"{TEMPLATE}/resources/volcano.sh/vgpu-number"] == "40"
+    assert vgpu[f"{TEMPLATE}/resources/volcano.sh/vgpu-memory"] == str(4 * 23034)
+    assert f"{TEMPLATE}/resources/nvidia.com/gpu" not in scale_from_zero_tags(pool(instance_types=["m7i.large"]))
 
 
 def test_disk_is_the_root_volume_where_there_is_no_other() -> None:
