@@ -28,6 +28,8 @@ CODES: Mapping[tuple[str, bool], str] = {
     (STANDARD, True): "L-34B43A08",
 }
 """(class of instances, spot) to quota code."""
+VPCS, ADDRESSES = ("vpc", "L-F678F1CE"), ("ec2", "L-0263D0A3")
+"""Service and code of "VPCs per Region" and "EC2-VPC Elastic IPs": both are 5 in a new account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +93,47 @@ def check(
             yield ok(place, name, f"{text}; at most {demand.most} are needed")
 
 
-def _quota(quotas: Any, code: str) -> int:
+def network(quotas: Any, ec2: Any, cluster_name: str, gateways: int) -> Iterator[Check]:
+    """Whether the account may have one more VPC, and an Elastic IP for each of the NAT gateways; what the stack has already counts as its own."""
+    place = "cluster.network"
+    vpcs = [_name(each) for each in ec2.describe_vpcs()["Vpcs"]]
+    addresses = [_name(each) for each in ec2.describe_addresses()["Addresses"]]
+    for name, what, quota, there, ours, need in (
+        ("VPC quota", "VPCs", VPCS, vpcs, vpcs.count(cluster_name), 1),
+        (
+            "Elastic IP quota",
+            "Elastic IPs",
+            ADDRESSES,
+            addresses,
+            sum(each.startswith(f"{cluster_name}-nat-") for each in addresses),
+            gateways,
+        ),
+    ):
+        most, others = _quota(quotas, quota[1], quota[0]), len(there) - ours
+        text = f"quota {most} {what} ({quota[1]}), {others} in use by others, {need} needed"
+        if others + need > most:
+            yield error(
+                place,
+                name,
+                text,
+                f"ask for at least {others + need} in Service Quotas, or use an existing VPC (vpc_id)",
+            )
+        else:
+            yield ok(place, name, text)
+
+
+def _name(resource: dict[str, Any]) -> str:
+    return next((str(tag["Value"]) for tag in resource.get("Tags", []) if tag["Key"] == "Name"), "")
+
+
+def _quota(quotas: Any, code: str, service: str = "ec2") -> int:
     try:
-        found = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)
+        found = quotas.get_service_quota(ServiceCode=service, QuotaCode=code)
     except ClientError as failure:
         if not is_missing(failure, "NoSuchResourceException"):
             raise
         # An account that never touched the quota has AWS's default.
-        found = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)
+        found = quotas.get_aws_default_service_quota(ServiceCode=service, QuotaCode=code)
     return int(found["Quota"]["Value"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import boto3
@@ -65,6 +66,10 @@ def checks(
     ]
     if config.network.vpc_id is not None:
         looks.append(("cluster.network", "subnets", lambda: cluster.subnets(ec2, config, pools)))
+    else:
+        gateways = len(zones) if config.network.nat == "per_zone" else 1
+        look_up = partial(quotas.network, found.client("service-quotas"), ec2, name, gateways)
+        looks.append(("cluster.network", "VPC quota", look_up))
     looks.append(
         (
             "node pools",

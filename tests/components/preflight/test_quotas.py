@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 from components import node_pools
 from components.config import parse
 from components.preflight.check import Check, attempt
-from components.preflight.quotas import STANDARD, Demand, check, demands, quota_class
+from components.preflight.quotas import ADDRESSES, STANDARD, VPCS, Demand, check, demands, network, quota_class
 
 CLUSTER = "llm-serving-dev"
 
@@ -139,3 +139,32 @@ def test_an_account_that_never_touched_a_quota_has_awss_default() -> None:
         "error",
         "on-demand P instances: quota 0 vCPUs (L-417A185B); the plan's peak needs 192",
     )
+
+
+@pytest.mark.parametrize(
+    ("vpcs", "addresses", "statuses"),
+    [
+        (["", "a", "b", "c"], ["a"], ["pass", "pass"]),
+        (["", "a", "b", "c", "d"], ["a"], ["error", "pass"]),
+        (["", "a", "b", "c", CLUSTER], ["a"], ["pass", "pass"]),  # its own is there already
+        ([""], ["a", "b", "c"], ["pass", "error"]),
+        ([""], ["a", "b", f"{CLUSTER}-nat-us-east-1a", f"{CLUSTER}-nat-us-east-1b"], ["pass", "pass"]),
+    ],
+)
+def test_a_new_network_fits_the_accounts_quotas(vpcs: list[str], addresses: list[str], statuses: list[str]) -> None:
+    quotas, ec2 = client("service-quotas"), client("ec2")
+
+    def named(names: list[str]) -> list[dict[str, Any]]:
+        return [{"Tags": [{"Key": "Name", "Value": name}]} if name else {} for name in names]
+
+    with Stubber(quotas) as asked, Stubber(ec2) as described:
+        described.add_response("describe_vpcs", {"Vpcs": named(vpcs)})
+        described.add_response("describe_addresses", {"Addresses": named(addresses)})
+        for service, code in (VPCS, ADDRESSES):
+            expected = {"ServiceCode": service, "QuotaCode": code}
+            asked.add_response("get_service_quota", {"Quota": {"QuotaCode": code, "Value": 5.0}}, expected)
+        found = list(network(quotas, ec2, CLUSTER, 3))
+    assert [each.status for each in found] == statuses
+    if statuses[0] == "error":
+        assert found[0].message == "quota 5 VPCs (L-F678F1CE), 5 in use by others, 1 needed"
+        assert found[0].mend == "ask for at least 6 in Service Quotas, or use an existing VPC (vpc_id)"
