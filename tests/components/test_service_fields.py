@@ -10,19 +10,18 @@ import dataclasses
 import functools
 import json
 import re
-import types
 import typing
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from components.config import ConfigError, Model, Service, deep_merge, parse
 from components.derive.unread import BY_KIND
 from components.llm_service import LlmService
 from components.plan import assemble, serial
+from tests.components import fields
 from tests.components.environments import WHOLE_GPU
 from tests.components.program import run
 
@@ -166,61 +165,6 @@ BASE: Values = deep_merge(
 )
 
 
-def _members(annotation: Any) -> list[Any]:
-    """Types of Annotated, Optional and unions."""
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return _members(typing.get_args(annotation)[0])
-    if origin is typing.Union or isinstance(annotation, types.UnionType):
-        return [member for each in typing.get_args(annotation) for member in _members(each)]
-    return [annotation]
-
-
-def _nested(annotation: Any) -> type[BaseModel] | None:
-    found = [each for each in _members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
-    return found[0] if found else None
-
-
-def _entry(annotation: Any) -> Any:
-    """What a mapping holds; nothing for any other type."""
-    found = [typing.get_args(each)[1] for each in _members(annotation) if typing.get_origin(each) is dict]
-    return found[0] if found else None
-
-
-def leaves(config: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """(dotted path, field) of every field that holds no further config model; those of a model under `models.`."""
-    for name, field in config.model_fields.items():
-        here = f"{path}{name}"
-        inner, named = _nested(field.annotation), _nested(_entry(field.annotation))
-        if here == "models":
-            yield from leaves(Model, "models.")
-        elif inner is not None:
-            yield from leaves(inner, here + ".")
-        elif named is not None:
-            yield from leaves(named, f"{here}.other.")
-        else:
-            yield here, field
-
-
-def others(path: str, field: FieldInfo) -> list[Any]:
-    """Values to vary a field to: each other one of a few, else one that differs from the default."""
-    if path in VALUE:
-        return [VALUE[path]]
-    for kind in _members(field.annotation):
-        origin, default = typing.get_origin(kind), field.get_default(call_default_factory=True)
-        if origin is typing.Literal:
-            return [each for each in typing.get_args(kind) if each != default]
-        if kind is bool:
-            return [not default] if default is not None else [True, False]
-        if kind in (int, float):
-            return [kind(default * 2 + 3) if default else 3]
-        if kind is str:
-            return ["other"]
-        if origin is dict:
-            return [{"other": "1"}]
-    raise AssertionError(f"{path}: say in VALUE what to vary {field.annotation} to")
-
-
 def start(path: str) -> Values:
     """The longest start whose path this one begins with."""
     parts = path.split(".")
@@ -235,12 +179,8 @@ def change(path: str, value: Any) -> Values:
     return model(**value) if path.startswith("models.") else typing.cast(Values, value)
 
 
-@functools.cache
-def leaf(path: str) -> FieldInfo:
-    return dict(leaves(Service))[path]
-
-
-PATHS = [path for path, _ in leaves(Service)]
+LEAVES: dict[str, FieldInfo] = dict(fields.leaves(Service, models=Model))
+PATHS = list(LEAVES)
 # Apps have tests of their own; for the namespace see below; `by` is never alone: the test of scaling.metric sets it.
 ELSEWHERE = {"app", "create_namespace", "scaling.by"}
 KINDS: dict[str, Values] = {
@@ -275,7 +215,7 @@ def _effect(text: str) -> tuple[str, str, list[str]]:
 
 
 def variations(path: str, base: Values) -> Iterator[tuple[str, str, list[str]]]:
-    return (effect(deep_merge(base, change(path, value))) for value in others(path, leaf(path)))
+    return (effect(deep_merge(base, change(path, value))) for value in fields.others(path, LEAVES[path], VALUE))
 
 
 @pytest.mark.parametrize("path", sorted(set(PATHS) - ELSEWHERE))
