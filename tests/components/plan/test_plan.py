@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -71,6 +72,12 @@ def test_json_follows_the_published_schema_and_is_the_same_each_time() -> None:
     jsonschema.validate(json.loads(text), serial.schema())
     assert text == serial.dumps(plan(parse(SHAPES["two_pools"]), "x"))
     assert serial.loads(text) == result
+
+
+def test_the_published_schema_is_that_of_the_plan() -> None:
+    published = Path(serial.__file__).with_name("schema.json").read_text(encoding="utf-8")
+    current = json.dumps(serial.schema(), indent=2, sort_keys=True) + "\n"
+    assert published == current, "run: python -m components.plan --schema > components/plan/schema.json"
 
 
 def test_the_table_shows_services_pools_and_findings() -> None:
