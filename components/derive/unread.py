@@ -51,7 +51,7 @@ BY_KIND: dict[str, tuple[str, ...]] = {
         *(f"models.disaggregation.prefill_replicas.{name}" for name in _SCALING),
     ),
     "vllm": (
-        *("app_args", "auth", "fault_tolerance", "head", "job", "priority_class", "queue", "upgrade"),
+        *("app_args", "auth", "fault_tolerance", "head", "job", "upgrade"),
         *(f"autoscaling.{name}" for name in ("idle_timeout_seconds", "upscaling_mode", "version")),
         *("network.metrics", "network.operators", "worker.ray_start_params", "worker.resources"),
         *(f"worker.{name}" for name in ("hosts", "min", "replicas", "max")),
@@ -132,13 +132,18 @@ BESIDE: tuple[Beside, ...] = (
     ),
     Beside(
         ("queue",),
-        "software.batch_scheduler kai, volcano or yunikorn",
-        lambda spec: spec.batch_scheduler in ("kai", "volcano", "yunikorn"),
+        "software.batch_scheduler kai, volcano or (Ray) yunikorn",
+        lambda spec: (
+            spec.batch_scheduler in ("kai", "volcano")
+            or (spec.batch_scheduler == "yunikorn" and spec.config.kind != "vllm")
+        ),
     ),
     Beside(
         ("priority_class",),
-        "software.batch_scheduler kai or volcano",
-        lambda spec: spec.batch_scheduler in ("kai", "volcano"),
+        "software.batch_scheduler kai or volcano (plain vLLM: and queue)",
+        lambda spec: (
+            spec.batch_scheduler in ("kai", "volcano") and (spec.config.kind != "vllm" or bool(spec.config.queue))
+        ),
     ),
     Beside(
         ("job.ttl_seconds",),

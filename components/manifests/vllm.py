@@ -16,6 +16,8 @@ from policies.catalog.engine_flags import BARE_FLAGS, COMMA_FLAGS, LIST_FLAGS
 from policies.catalog.engine_values import SWITCHES
 
 PORT = 8000
+SCHEDULERS = {"kai": "kai-scheduler", "volcano": "volcano"}
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 # A switch as pydantic, which reads it under Ray, takes it; the command line has the flag alone.
 _SWITCH = {text: text in ("true", "1", "yes", "on") for text in ("true", "1", "yes", "on", "false", "0", "no", "off")}
 
@@ -94,7 +96,30 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
         template["spec"]["topologySpreadConstraints"] = _spread(spec)
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = {**labels, **metadata.get("labels", {})}
+    _schedule(spec, metadata, template["spec"])
     return template
+
+
+def _schedule(spec: ServiceSpec, metadata: dict[str, Any], pod: dict[str, Any]) -> None:
+    """Queue and priority, where the batch scheduler places the pods: those that name a queue or take a part of a GPU of its.
+
+    KAI reads labels of pods (docs/queues, docs/priority, v0.17.0), Volcano an annotation from which it makes the pod's PodGroup
+    (pkg/controllers/podgroup/pg_controller_handler.go, v1.15.1). Each replica is placed by itself: a Deployment is no gang.
+    """
+    config, scheduler = spec.config, spec.batch_scheduler
+    if scheduler not in SCHEDULERS or not (config.queue or any(group.gpu_fraction for group in spec.groups)):
+        return
+    pod["schedulerName"] = SCHEDULERS[scheduler]
+    if scheduler == "kai":
+        labels = {"priorityClassName": config.priority_class or "inference"}
+        labels |= {"kai.scheduler/queue": config.queue} if config.queue else {}
+        metadata["labels"] = dict(sorted({**metadata["labels"], **labels}.items()))
+        return
+    if config.queue:
+        annotations = {**metadata.get("annotations", {}), VOLCANO_QUEUE: config.queue}
+        metadata["annotations"] = dict(sorted(annotations.items()))
+    if config.priority_class:
+        pod["priorityClassName"] = config.priority_class
 
 
 def _api_key(spec: ServiceSpec) -> list[dict[str, Any]]:

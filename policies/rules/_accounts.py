@@ -99,8 +99,9 @@ def _bound(stack: Stack, workload: Workload) -> bool:
     if stated:
         return stated == "non-preemptible"
     label = workload.labels.get("ray.io/priority-class-name") or workload.labels.get("priorityClassName")
+    pods = next((g.labels["priorityClassName"] for g in workload.groups if g.labels.get("priorityClassName")), None)
     spec = next((g.priority_class for g in workload.groups if g.priority_class), None)
-    return str(label or spec or "") in NON_PREEMPTIBLE
+    return str(label or pods or spec or "") in NON_PREEMPTIBLE
 
 
 def accounts(stack: Stack) -> list[Account]:

@@ -16,6 +16,7 @@ from ._values import before, listed
 
 LABELS = {"kai": "kai.scheduler/queue", "volcano": "volcano.sh/queue-name"}
 OLD_LABEL = "runai/queue"
+POD_QUEUE = "scheduling.volcano.sh/queue-name"
 # Queues the schedulers bring themselves: KAI's chart on install (defaultQueue.createDefaultQueue, v0.10), Volcano's admission.
 BUILT_IN = {"kai": ("default-queue",), "volcano": ("default",)}
 NOT_LEAVES = {"kai": ("default-parent-queue",), "volcano": ("root",)}
@@ -30,6 +31,9 @@ def queue_label(stack: Stack, workload: Workload) -> str | None:
     for labels in (workload.labels, *(group.labels for group in workload.groups)):
         if labels.get(key):
             return str(labels[key])
+    if stack.batch_scheduler == "volcano" and not workload.kind.startswith("Ray"):
+        # Volcano makes a PodGroup for a pod that has none, in the queue of this annotation (pg_controller_handler.go, v1.15.1).
+        return next((str(g.annotations[POD_QUEUE]) for g in workload.groups if g.annotations.get(POD_QUEUE)), None)
     return None
 
 
