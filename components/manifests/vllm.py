@@ -86,11 +86,11 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
     container["startupProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": max(6, ready_timeout(spec) // 10)}
     container["readinessProbe"] = {**probe, "periodSeconds": 5, "failureThreshold": 3}
     container["livenessProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": 6, "timeoutSeconds": 5}
-    if engine.config.parallel.tensor > 1 and not any(v["name"] == "dshm" for v in template["spec"].get("volumes", [])):
-        # NCCL and vLLM's shared-memory broadcast use /dev/shm, which is 64 MiB in a container by default
+    shm = _shared_memory(engine)
+    if shm and not any(v["name"] == "dshm" for v in template["spec"].get("volumes", [])):
         container.setdefault("volumeMounts", []).append({"name": "dshm", "mountPath": "/dev/shm"})
         template["spec"].setdefault("volumes", []).append(
-            {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+            {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}}
         )
     if engine.max_replicas > 1:
         template["spec"]["topologySpreadConstraints"] = _spread(spec)
@@ -143,6 +143,17 @@ def _spread(spec: ServiceSpec) -> list[dict[str, Any]]:
         }
         for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
     ]
+
+
+def _shared_memory(engine: EngineSpec) -> str | None:
+    """Size of /dev/shm, where vLLM's processes talk over it: a container's own has 64 MiB, and vLLM refuses to start in it.
+
+    NCCL and the message queue of several workers; on a CPU the worker is a process of its own, and its queue alone takes 160 MiB.
+    """
+    if engine.ranks > 1:
+        return "8Gi"
+    alone = engine.config.device != "cpu" and engine.engine_args.get("distributed_executor_backend") != "mp"
+    return None if alone else "1Gi"
 
 
 def arguments(engine: EngineSpec) -> list[str]:

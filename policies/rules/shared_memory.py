@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts import PodGroup, Stack, Workload
+from policies.facts import Engine, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
@@ -23,12 +23,15 @@ LEAST_SHM_MIB = 256
 
 
 COMFORTABLE_SHM_MIB = 2048
+# vLLM's message queue for a single worker in a process of its own (shm_broadcast.py check_shm_free_space, 0.29.0).
+ONE_WORKER_SHM_MIB = 160
 
 
 def shared_memory(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         for engine in workload.engines:
             if engine.world < 2:
+                yield from _one_worker(workload, engine)
                 continue
             for group in engine_groups(workload, engine):
                 if group.host_shm:
@@ -44,6 +47,22 @@ def shared_memory(stack: Stack) -> Iterator[Problem]:
                     if workload.kind != "Deployment"
                     else "mount an emptyDir with medium: Memory at /dev/shm",
                 )
+
+
+def _one_worker(workload: Workload, engine: Engine) -> Iterator[Problem]:
+    if engine.device != "cpu" and engine.engine_args.get("distributed_executor_backend") != "mp":
+        return  # engine and worker are one process
+    for group in engine_groups(workload, engine):
+        size, whose = _shm(workload, group)
+        if not group.host_shm and size is not None and size < ONE_WORKER_SHM_MIB:
+            yield error(
+                group.where,
+                f"/dev/shm is {_size(size)} ({whose}) and the engine of {engine.where.rsplit(': ', 1)[-1]} talks to its worker over it: vLLM takes "
+                f"{ONE_WORKER_SHM_MIB} MiB and refuses to start",
+                "leave shm_gib out, or set it to 0.25 or more"
+                if workload.kind != "Deployment"
+                else "mount an emptyDir with medium: Memory at /dev/shm",
+            )
 
 
 def _size(mib: int) -> str:
