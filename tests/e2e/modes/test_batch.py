@@ -47,6 +47,7 @@ def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod(up: None, tmp_pa
             volumes={"questions": {"mount_path": "/questions", "config_map": "questions"}},
             models={"smollm2": {k: v for k, v in stacks.MODEL.items() if k != "ray_actor_options"}},
             job={"ttl_seconds": 0},
+            ready_timeout_seconds=None,  # nobody waits for a job
             worker={"resources": {"CPU": "2"}},
             **answers.service(),
         )
