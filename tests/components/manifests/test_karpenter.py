@@ -12,7 +12,7 @@ POOLS = {
     f"{stack}-{name}": fields
     for stack, document in sorted(STACKS.items())
     for name, fields in document["node_pools"].items()
-    if fields.get("kind") == "karpenter"
+    if fields.get("kind") == "karpenter" and stack != "long_names"
 }
 
 
