@@ -9,12 +9,12 @@ from components.checks import Check, error, ok, warning
 from components.doctor.live import Item
 from components.manifests.pod_labels import SERVICE_LABEL
 from components.node_pools import node_selector
-from components.node_resources import extended_resources
+from components.node_resources import VGPU_MEMORY, VGPU_RESOURCE, extended_resources
 from components.plan.result import PoolPlan
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
-from policies.facts.quantities import mib, milli, quantity
+from policies.facts.quantities import mib, milli, quantity, real
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 # Taints that Kubernetes and autoscalers put on nodes that come, go or are not well; they are no drift of the pool.
@@ -170,16 +170,13 @@ def use(found: Nodes, plan: PoolPlan, pods: Sequence[Item]) -> Iterator[Check]:
     ours = others = 0.0
     for pod in pods:
         if (pod.get("spec") or {}).get("nodeName") in found.names:
-            held = each * sum(
-                quantity(((c.get("resources") or {}).get("limits") or {}).get(resource)) or 0
-                for c in pod["spec"].get("containers") or []
-            )
+            held = _held(pod, pool, resource, each)
             if SERVICE_LABEL in (pod["metadata"].get("labels") or {}):
                 ours += held
             else:
                 others += held
     have = each * sum(int(quantity(_allocatable(node).get(resource)) or 0) for node in found.items)
-    text = f"{ours:g} of {have:g} held by services; the plan holds {plan.gpus.min:g} to {plan.gpus.max:g}"
+    text = f"{round(ours, 2):g} of {round(have, 2):g} held by services; the plan holds {plan.gpus.min:g} to {plan.gpus.max:g}"
     if ours > plan.gpus.upgrade + 1e-6:
         yield warning(
             pool.where, "GPUs held", text, "look for services that the plan does not have, or an upgrade that hangs"
@@ -188,11 +185,27 @@ def use(found: Nodes, plan: PoolPlan, pods: Sequence[Item]) -> Iterator[Check]:
         yield warning(
             pool.where,
             "GPUs held",
-            f"{text}; {others:g} by pods of others",
+            f"{text}; {round(others, 2):g} by pods of others",
             "plan for them, or taint the nodes",
         )
     else:
         yield ok(pool.where, "GPUs held", text)
+
+
+def _held(pod: Item, pool: NodePool, resource: str, each: float) -> float:
+    """Physical GPUs of a pod: KAI's fraction, the memory of vGPUs, else what it asks for times the GPU in each."""
+    fraction = real((pod["metadata"].get("annotations") or {}).get("gpu-fraction"))
+    if fraction is not None:
+        return fraction
+    held = 0.0
+    for container in pod["spec"].get("containers") or []:
+        limits = (container.get("resources") or {}).get("limits") or {}
+        count, memory = quantity(limits.get(resource)) or 0.0, quantity(limits.get(VGPU_MEMORY))
+        if resource == VGPU_RESOURCE:
+            held += count * (min(1.0, memory / pool.gpu_mib) if memory and pool.gpu_mib else 1.0)
+        else:
+            held += count * each
+    return held
 
 
 def _conditions(node: Item) -> list[Item]:

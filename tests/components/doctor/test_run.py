@@ -128,6 +128,25 @@ def test_gpus_held_by_others_are_told_and_those_of_the_plan_pass() -> None:
     assert wrong(lambda c: c.lists["/api/v1/pods"].extend(more)) == [(POOL, "GPUs held", "warning")]
 
 
+@pytest.mark.parametrize(
+    ("shape", "limits", "annotations"),
+    [
+        ("kai_fraction", {}, {"gpu-fraction": "0.45"}),
+        ("volcano_vgpu", {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "10365"}, {}),
+        ("time_sliced", {"nvidia.com/gpu": "1"}, {}),
+    ],
+)
+def test_a_part_of_a_gpu_is_counted_as_that_part(shape: str, limits: Values, annotations: Values) -> None:
+    held = {
+        **pod("mine", 0, {"llm-serving/service": "small"}),
+        "spec": {"nodeName": "l4-0", "containers": [{"resources": {"limits": limits}}]},
+    }
+    held["metadata"]["annotations"] = annotations
+    (found,) = [c for c in run(lambda c: c.lists["/api/v1/pods"].append(held), SHAPES[shape]) if c.name == "GPUs held"]
+    assert found.status == "pass"
+    assert found.message.startswith(("0.45 of 1", "0.5 of 1"))
+
+
 def test_a_pod_that_finds_no_place_is_shown_with_the_scheduler_s_words() -> None:
     waiting = pod("mine", 1, {"llm-serving/service": "chat"}, node="")
     waiting["status"]["conditions"] = [
