@@ -16,6 +16,7 @@ from .placement import POOL_LABEL
 
 # EKS takes 63 characters; the provider's own suffix, which lets a new group come before the old one goes, has 26, the dash one.
 MANAGED_LENGTH = 36
+EKS_KEY = 63
 _MANAGED = re.compile(r"[0-9A-Za-z]([-_0-9A-Za-z]*[0-9A-Za-z])?")
 _KARPENTER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 # What a kubelet may say of itself (k8s.io/kubelet/pkg/apis/well_known_labels.go).
@@ -80,12 +81,32 @@ def labels(stack: Stack) -> Iterator[Problem]:
                     f"nodes may not give themselves {listed(reserved)}: EKS refuses the node group, or the kubelet ends at its start and no node joins",
                     "use a key of your own domain, e.g. example.com/role",
                 )
+            if pool.kind == "managed":
+                yield from _eks_lengths(pool)
         elif pool.kind == "karpenter" and pool.labels.get("karpenter.sh/nodepool", pool.name) != pool.name:
             yield error(
                 pool.where,
                 "label karpenter.sh/nodepool is Karpenter's own, which refuses the NodePool",
                 "leave it out: nodes carry it with the pool's name",
             )
+
+
+def _eks_lengths(pool: NodePool) -> Iterator[Problem]:
+    """EKS takes less than Kubernetes: keys of 63 characters with their prefix, and no label without a value (API: labelKey, labelValue)."""
+    empty = [key for key, value in pool.labels.items() if value == ""]
+    if empty:
+        yield error(
+            pool.where,
+            f"{listed(empty)} {'have' if len(empty) > 1 else 'has'} no value, and EKS takes labels with a value only",
+            'give it one, e.g. "true"',
+        )
+    long = [key for key in (*pool.labels, *(taint.key for taint in pool.taints)) if len(str(key)) > EKS_KEY]
+    if long:
+        yield error(
+            pool.where,
+            f"{listed(long)} {'have' if len(long) > 1 else 'has'} more than {EKS_KEY} characters, which is what EKS takes of a label or taint key, prefix included",
+            "use a shorter key",
+        )
 
 
 def _reserved(key: str, *, by_eks: bool) -> bool:

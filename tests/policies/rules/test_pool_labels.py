@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from policies.facts import Taint
+
 from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, with_pool
 
 
@@ -28,6 +30,15 @@ from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, wit
 def test_labels_that_a_node_may_give_itself(key: str, taken: bool) -> None:
     given = with_pool(labels={"llm-serving/pool": "l4", key: "x"})
     assert found(given) == ([] if taken else [("pool-labels", "error")])
+
+
+def test_eks_takes_shorter_keys_than_kubernetes_and_no_empty_value() -> None:
+    long = "a-department-with-a-long-name.example.com/a-team-with-a-longer-name"
+    for labels, taken in (({"team": ""}, False), ({long: "x"}, False), ({long[:63]: "x"}, True)):
+        given = {"llm-serving/pool": "l4", **labels}
+        assert found(with_pool(labels=given)) == ([] if taken else [("pool-labels", "error")])
+        assert found(karpenter_stack(pools=(core(max=2), karpenter_pool(labels=given)))) == []
+    assert ("pool-labels", "error") in found(with_pool(taints=(Taint(key=long),)))
 
 
 def test_eks_own_labels_are_nothing_to_nodes_that_eks_does_not_manage() -> None:
