@@ -46,6 +46,22 @@ def resources(stack: Stack) -> Iterator[Problem]:
                         yield error(group.where, f"container '{name}'{message}", mend)
 
 
+def limits(stack: Stack) -> Iterator[Problem]:
+    """Apart from the others: a limit that is not known yet is none here and a wrong one there, so neither is certain."""
+    for workload in stack.workloads:
+        for group in pods_of(workload):
+            for name, container in containers(mapping(group.pod)):
+                given = mapping(container.get("resources"))
+                limited = mapping(given.get("limits"))
+                for resource, request in mapping(given.get("requests")).items():
+                    if resource not in _STANDARD and limited.get(resource) is None and quantity(request) is not None:
+                        yield error(
+                            group.where,
+                            f"container '{name}' requests {request} of {resource} without a limit: the API server refuses the pod",
+                            f"set the limit to {request}",
+                        )
+
+
 def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
@@ -99,9 +115,7 @@ def _together(resource: str, limit: Any, request: Any) -> Iterator[tuple[str, st
                 f"{asked} and is limited to {limit}: the API server refuses the pod",
                 f"set the limit to {request}, or request at most {limit}",
             )
-    elif most is None:
-        yield f"{asked} without a limit: the API server refuses the pod", f"set the limit to {request}"
-    else:
+    elif most is not None:
         yield (
             f"{asked} and is limited to {limit}: such resources cannot be overcommitted",
             "make both the same, or leave the request out",
@@ -118,5 +132,12 @@ RULES: tuple[Rule, ...] = (
         ),
         check=resources,
         sources=(SOURCE, "volcano#822", "k8s-device-plugin#458"),
+    ),
+    Rule(
+        id="pod-device-limits",
+        title="Devices that are requested are limited as well",
+        why="Kubernetes takes a request of GPUs, EFA interfaces or huge pages only beside a limit; the operator's pods are refused without.",
+        check=limits,
+        sources=(SOURCE,),
     ),
 )

@@ -59,6 +59,15 @@ CACHES = (
     Report("vllm-project/recipes#565", "attention-cache-dtype", (H200, args(V32, 8, kv_cache_dtype="fp8_e4m3")), (H200, args(V32, 8, kv_cache_dtype="fp8"))),
     Report("vllm-project/vllm#12543", "attention-cache-dtype", (A8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8", attention_backend="FLASH_ATTN")), (A8, args("Qwen/Qwen3-8B", kv_cache_dtype="fp8"))),
 )  # fmt: skip
+HYBRID, SUPER = "Qwen/Qwen3.5-27B", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"
+MANY = {"max_num_seqs": 1024}  # vLLM's default on H100
+STATES = (
+    Report("vllm-project/vllm#49064", "cuda-graph-states", (H8, args(HYBRID, max_model_len=131072, **MANY)), (H8, args(HYBRID, max_model_len=131072))),
+    Report("vllm-project/recipes PR#551", "cuda-graph-states", (H8, args(HYBRID, quantization="fp8", gpu_memory_utilization=0.95, **MANY)), (H8, args(HYBRID, quantization="fp8", gpu_memory_utilization=0.95, max_num_seqs=512))),
+    Report("NVIDIA-AI-Blueprints/retail-shopping-assistant PR#95", "cuda-graph-states", (H8, args(SUPER, 2, **MANY)), (H8, args(SUPER, 2, max_num_seqs=256))),
+    Report("kaito-project/kaito#2319", "cuda-graph-states", (A8, args(HYBRID, **MANY)), (A8, args(HYBRID, 2, **MANY))),
+    Report("vllm-project/vllm PR#26016", "cuda-graph-sizes", (H8, args("Qwen/Qwen3-8B", compilation_config={"cudagraph_capture_sizes": [1, 2, 4, 8], "max_cudagraph_capture_size": 16})), (H8, args("Qwen/Qwen3-8B", compilation_config={"cudagraph_capture_sizes": [1, 2, 4, 8]}))),
+)  # fmt: skip
 EXPERTS = {"parallel": {"tensor": 8, "expert": True}}
 BALANCED = (
     Report("vllm-project/vllm#30075", "parallel-expert", (H8, one("Qwen/Qwen3-30B-A3B", **EXPERTS, engine_args={"enable_eplb": True, "eplb_config": {"num_redundant_experts": 4}})), (H8, one("Qwen/Qwen3-30B-A3B", **EXPERTS, engine_args={"enable_eplb": True, "eplb_config": {"num_redundant_experts": 8}}))),
@@ -85,7 +94,7 @@ PLACES = (
 )  # fmt: skip
 
 
-@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *BALANCED, *ARGUMENTS, *PLACES))
+@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *STATES, *BALANCED, *ARGUMENTS, *PLACES))
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)

@@ -63,7 +63,7 @@ def resource(**fields: Any) -> Stack:
         (limits(memory="16"), "pod-resources"),
         (limits(cpu="two"), "pod-resources"),
         (container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}), "pod-resources"),
-        (container(resources={"requests": {"nvidia.com/gpu": "1"}}), "pod-resources"),
+        (container(resources={"requests": {"nvidia.com/gpu": "1"}}), "pod-device-limits"),
         (pod(volumes=[VOLUME, VOLUME]), "pod-volumes"),
         (pod(volumes=[{"name": "Weights", "emptyDir": {}}]), "pod-volumes"),
         (pod(volumes=[{"name": "w", "emptyDir": {}, "hostPath": {"path": "/w"}}]), "pod-volumes"),
