@@ -14,6 +14,9 @@ from components.preflight.check import Check, error, is_missing, ok, warning
 from policies.facts.records import NodePool
 
 UPGRADE_TIME = timedelta(days=60)
+WITHOUT_CONTROL_PLANE = frozenset({"cac1-az3", "use1-az3", "usw1-az2"})
+"""Zones, by the ids that are the same in every account, in which EKS takes no subnet of a new cluster (EKS user guide, "View Amazon EKS
+networking requirements for VPC and subnets")."""
 
 
 def version(eks: Any, config: AwsCluster, kubernetes_version: str, now: datetime | None = None) -> Iterator[Check]:
@@ -107,8 +110,8 @@ def admins(iam: Any, account: str, config: AwsCluster) -> Iterator[Check]:
             yield ok("cluster", "admin role", f"'{role}' is there")
 
 
-def zones(ec2: Any, wanted: Sequence[str]) -> Iterator[Check]:
-    """Whether the zones are there and open to this account."""
+def zones(ec2: Any, wanted: Sequence[str], *, control_plane: bool = True) -> Iterator[Check]:
+    """Whether the zones are there, open to this account, and of those that take a control plane where one is to be made."""
     name = "zones"
     found = ec2.describe_availability_zones(AllAvailabilityZones=True)["AvailabilityZones"]
     usable = {zone["ZoneName"] for zone in found if zone["State"] == "available" and _opted_in(zone)}
@@ -119,6 +122,17 @@ def zones(ec2: Any, wanted: Sequence[str]) -> Iterator[Check]:
             name,
             f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not open to this account",
             f"set cluster.network.zones, of {', '.join(sorted(usable))}",
+        )
+        return
+    ids = {zone["ZoneName"]: str(zone.get("ZoneId", "")) for zone in found}
+    without = [zone for zone in dict.fromkeys(wanted) if ids[zone] in WITHOUT_CONTROL_PLANE]
+    if control_plane and without:
+        others = sorted(zone for zone in usable if ids[zone] not in WITHOUT_CONTROL_PLANE)
+        yield error(
+            "cluster.network",
+            name,
+            f"EKS makes no control plane in {', '.join(f'{zone} ({ids[zone]} in this account)' for zone in without)}",
+            f"set cluster.network.zones, of {', '.join(others)}",
         )
     else:
         yield ok("cluster.network", name, ", ".join(dict.fromkeys(wanted)))

@@ -62,7 +62,7 @@ def checks(
         ("account", "credentials", lambda: _caller(found.client("sts"), config.region)),
         ("cluster", "Kubernetes version", lambda: cluster.version(found.client("eks"), config, version)),
         ("cluster", "name", lambda: cluster.names(found.client("eks"), found.client("logs"), config, name)),
-        ("cluster.network", "zones", lambda: cluster.zones(ec2, zones)),
+        ("cluster.network", "zones", lambda: cluster.zones(ec2, zones, control_plane=config.create)),
     ]
     if config.network.vpc_id is not None:
         looks.append(("cluster.network", "subnets", lambda: cluster.subnets(ec2, config, pools)))

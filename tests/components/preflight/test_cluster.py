@@ -125,6 +125,20 @@ def test_zones_that_the_account_does_not_have_are_named_with_those_it_has() -> N
     assert fine.status == "pass"
 
 
+def test_a_zone_that_takes_no_control_plane_is_found_by_its_id() -> None:
+    ec2 = client("ec2")
+    named = {zone["ZoneId"]: zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]}
+    without = named["use1-az3"]
+    (found,) = cluster.zones(ec2, (without, "us-east-1b"))
+    assert (found.status, found.message) == (
+        "error",
+        f"EKS makes no control plane in {without} (use1-az3 in this account)",
+    )
+    assert without not in found.mend
+    (nodes_only,) = cluster.zones(ec2, (without,), control_plane=False)
+    assert nodes_only.status == "pass"
+
+
 def network(*cidrs: str, **pools: dict[str, Any]) -> tuple[AwsCluster, Environment]:
     ec2 = client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
