@@ -71,9 +71,20 @@ def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
 DRAIN_SECONDS = 300
 
 
-def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dict[str, Any]:
+CALM_SECONDS = 600.0  # Serve's own downscale_delay_s
+
+
+def _calm(least: float, cold_seconds: int | None) -> float:
+    """At least `least`, and the cold start in whole minutes."""
+    return max(least, 60.0 * math.ceil((cold_seconds or 0) / 60))
+
+
+def scaling(
+    replicas: Replicas, engine_args: dict[str, Any], device: str, cold_seconds: int | None = None
+) -> dict[str, Any]:
     """Ray Serve deployment options for replicas and load.
 
+    A replica that goes is missed for `cold_seconds` when load comes back: it stays for as long, and the last one twice.
     Without target_ongoing_requests Ray Serve LLM aims at 1e9 and never adds a replica (llm_config.py, 2.60.0); it is
     therefore always written where replicas may change.
     """
@@ -90,12 +101,14 @@ def scaling(replicas: Replicas, engine_args: dict[str, Any], device: str) -> dic
             "max_replicas": replicas.max,
             "target_ongoing_requests": target,
             "upscale_delay_s": replicas.upscale_delay_s or 10.0,
-            "downscale_delay_s": replicas.downscale_delay_s or 600.0,
+            "downscale_delay_s": replicas.downscale_delay_s or _calm(CALM_SECONDS, cold_seconds),
         }
         if replicas.initial is not None:
             autoscaling["initial_replicas"] = replicas.initial
         if replicas.min == 0:
-            autoscaling["downscale_to_zero_delay_s"] = replicas.downscale_to_zero_delay_s or 1800.0
+            autoscaling["downscale_to_zero_delay_s"] = replicas.downscale_to_zero_delay_s or _calm(
+                3 * CALM_SECONDS, 2 * cold_seconds if cold_seconds else None
+            )
         options["autoscaling_config"] = autoscaling
         options["max_ongoing_requests"] = replicas.max_ongoing_requests or max(seqs, math.ceil(target) + 1)
     options["graceful_shutdown_timeout_s"] = DRAIN_SECONDS

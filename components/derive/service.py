@@ -13,7 +13,7 @@ from typing import Any
 from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
 from components.derive import engines as engine_args
-from components.derive import observability
+from components.derive import observability, startup
 from components.derive.packing import gpus_for
 from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
@@ -321,6 +321,12 @@ def _engine(
         utilization=utilization,
         min_replicas=replicas.min,
         max_replicas=replicas.max,
+        cold_seconds=startup.cold_seconds(
+            fit_engine.find(catalog_id, env.models),
+            source=source,
+            on_gpu=group.device == "gpu",
+            image_gib=config.image.size_gib,
+        ),
         engine_args=dict(
             sorted({**observability.arguments(config), **engine_args.derived(model, role, utilization)}.items())
         ),

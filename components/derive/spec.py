@@ -32,6 +32,7 @@ class EngineSpec:
     utilization: float | None  # gpu_memory_utilization, None for CPU
     min_replicas: int
     max_replicas: int
+    cold_seconds: int | None  # until a further replica answers, its node included; None for an unknown model
     engine_args: dict[str, Any]  # derived, then the person's own
     env: dict[str, str]
 

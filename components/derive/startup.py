@@ -36,12 +36,21 @@ def ready_seconds(spec: ServiceSpec, models: Mapping[str, Any]) -> int | None:
     if weights is None:
         return None
     local = all(engine.source.startswith("/") for engine in spec.engines)
-    seconds = CLUSTER_SECONDS + ENGINE_SECONDS + weights * 1024 / LOAD_MIB_S
+    on_gpu = any(group.device == "gpu" for group in spec.groups)
+    return round(CLUSTER_SECONDS + _engine_seconds(weights, local, on_gpu, spec.config.image.size_gib))
+
+
+def cold_seconds(model: Model | None, *, source: str, on_gpu: bool, image_gib: float) -> int | None:
+    """Seconds until a further replica answers on a node that has to come first. None for an unknown model."""
+    size = _weights_bytes(model)
+    return None if size is None else round(_engine_seconds(size / 2**30, source.startswith("/"), on_gpu, image_gib))
+
+
+def _engine_seconds(weights_gib: float, local: bool, on_gpu: bool, image_gib: float) -> float:
+    seconds = ENGINE_SECONDS + weights_gib * 1024 / LOAD_MIB_S
     if not local:
-        seconds += weights * 1024 / DOWNLOAD_MIB_S
-    if any(group.device == "gpu" for group in spec.groups):
-        seconds += NODE_SECONDS + spec.config.image.size_gib * 1024 / PULL_MIB_S
-    return round(seconds)
+        seconds += weights_gib * 1024 / DOWNLOAD_MIB_S
+    return seconds + (NODE_SECONDS + image_gib * 1024 / PULL_MIB_S if on_gpu else 0)
 
 
 def ready_timeout(spec: ServiceSpec) -> int:

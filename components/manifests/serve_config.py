@@ -94,7 +94,7 @@ def _deployment(engine: EngineSpec, ray: str) -> dict[str, Any]:
     replicas = model.replicas
     if engine.role == "prefill" and model.disaggregation is not None:
         replicas = model.disaggregation.prefill_replicas
-    options: dict[str, Any] = engine_args.scaling(replicas, engine.engine_args, model.device)
+    options: dict[str, Any] = engine_args.scaling(replicas, engine.engine_args, model.device, engine.cold_seconds)
     if not has(ray, SURGE_SINCE):
         options.pop("max_surge_percent", None)
     router = ROUTERS.get(model.routing.policy)

@@ -53,7 +53,9 @@ def objects(spec: ServiceSpec) -> list[dict[str, Any]]:
     if not scales(spec):
         return []
     engine = spec.engines[0]
-    options = engines.scaling(engine.config.replicas, engine.engine_args, engine.config.device)["autoscaling_config"]
+    config = engine.config
+    scaled = engines.scaling(config.replicas, engine.engine_args, config.device, engine.cold_seconds)
+    options = scaled["autoscaling_config"]
     metadata = {"name": spec.name, "namespace": spec.config.namespace, "labels": {"app.kubernetes.io/name": spec.name}}
     if spec.config.scaling.by == "hpa":
         return [_hpa(spec, engine, options, metadata)]
