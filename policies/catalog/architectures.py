@@ -1,6 +1,6 @@
-"""First vLLM that can run a model architecture.
+"""First and last vLLM that can run a model architecture, and architectures without adapters or pipelines.
 
-For: the rule that a model needs a newer vLLM. Not for: figures of models (see models/).
+For: the rules that a model needs a newer or an older vLLM, no LoRA, or no pipeline. Not for: figures of models (see models/).
 Source: registries of vllm/model_executor/models/registry.py in the published packages of vLLM 0.8.5, 0.9.2, 0.10.2, 0.11.2
 and each minor from 0.12 to 0.32, read 2026-11-30. The version is the first minor of these with the architecture. What 0.8.5
 has already is not listed, so a name that is missing here says nothing.
@@ -320,3 +320,61 @@ FIRST_VLLM: dict[str, str] = {
     "VoyageQwen3BidirectionalEmbedModel": "0.16",
     "XLMRobertaForTokenClassification": "0.26",
 }
+# _PREVIOUSLY_SUPPORTED_MODELS of the registry of 0.29.0: the last minor with each. vLLM refuses the name from the next one on.
+LAST_VLLM: dict[str, str] = {
+    "AquilaForCausalLM": "0.24",
+    "AquilaModel": "0.24",
+    "ArcticForCausalLM": "0.28",
+    "AyaVisionForConditionalGeneration": "0.24",
+    "BaiChuanForCausalLM": "0.23",
+    "BaichuanForCausalLM": "0.23",
+    "BambaForCausalLM": "0.23",
+    "ChameleonForConditionalGeneration": "0.28",
+    "Cheers": "0.28",
+    "CheersForConditionalGeneration": "0.28",
+    "DonutForConditionalGeneration": "0.10",
+    "Dots1ForCausalLM": "0.23",
+    "ErnieForSequenceClassification": "0.23",
+    "ErnieForTokenClassification": "0.23",
+    "ErnieModel": "0.23",
+    "Fairseq2LlamaForCausalLM": "0.28",
+    "FireRedLIDForConditionalGeneration": "0.28",
+    "FuyuForCausalLM": "0.25",
+    "GritLM": "0.28",
+    "Grok1ForCausalLM": "0.24",
+    "Grok1ModelForCausalLM": "0.24",
+    "HCXVisionForCausalLM": "0.28",
+    "InternLM2VEForCausalLM": "0.23",
+    "InternLMForCausalLM": "0.23",
+    "JAISLMHeadModel": "0.22",
+    "MPTForCausalLM": "0.28",
+    "MantisForConditionalGeneration": "0.24",
+    "MiniMaxForCausalLM": "0.23",
+    "MiniMaxM1ForCausalLM": "0.23",
+    "MiniMaxText01ForCausalLM": "0.23",
+    "MiniMaxVL01ForConditionalGeneration": "0.23",
+    "MllamaForConditionalGeneration": "0.10",
+    "MotifForCausalLM": "0.10",
+    "MptForCausalLM": "0.28",
+    "MusicFlamingoForConditionalGeneration": "0.24",
+    "OuroForCausalLM": "0.26",
+    "PersimmonForCausalLM": "0.25",
+    "Phi3SmallForCausalLM": "0.9",
+    "Phi4FlashForCausalLM": "0.10",
+    "Phi4MultimodalForCausalLM": "0.12",
+    "Plamo2ForCausalLM": "0.26",
+    "PrithviGeoSpatialMAE": "0.28",
+    "QWenLMHeadModel": "0.23",
+    "QwenVLForConditionalGeneration": "0.23",
+    "RWForCausalLM": "0.28",
+    "StableLMEpochForCausalLM": "0.28",
+    "Tarsier2ForConditionalGeneration": "0.23",
+    "TarsierForConditionalGeneration": "0.24",
+    "TeleChatForCausalLM": "0.25",
+    "XverseForCausalLM": "0.23",
+}
+# Classes of 0.29.0 without SupportsLoRA, and without SupportsPP, of the architectures of the model catalog.
+NO_LORA: frozenset[str] = frozenset(
+    {"BertModel", "KimiK25ForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel"}
+)
+NO_PIPELINE: frozenset[str] = frozenset({"BertModel", "XLMRobertaForSequenceClassification", "XLMRobertaModel"})

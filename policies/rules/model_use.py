@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.catalog.architectures import NO_LORA
 from policies.catalog.models.row import Model
 from policies.facts import Stack
 from policies.facts.quantities import switch, whole
@@ -97,6 +98,13 @@ def tools(stack: Stack) -> Iterator[Problem]:
 
 def adapters(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
+        asked = switch(seat.args.get("enable_lora")) or seat.engine.lora is not None
+        if asked and seat.row is not None and seat.row.architecture in NO_LORA:
+            yield (error if as_read(stack, seat) else warning)(
+                seat.engine.where,
+                f"{seat.row.name} is a {seat.row.architecture}, which takes no LoRA adapters: vLLM refuses to start",
+                "serve it without adapters, or merge the adapter into the weights",
+            )
         if switch(seat.args.get("enable_lora")):
             continue
         given = [name for name in _LORA if seat.args.get(name) is not None]
@@ -195,10 +203,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="model-adapters",
-        title="Adapter settings come with adapters",
-        why="Limits of LoRA are read only where LoRA is on. The service then starts, and the first request for an adapter is refused.",
+        title="Adapters are for models that take them, and their settings come with adapters",
+        why=(
+            "Limits of LoRA are read only where LoRA is on: the service then starts, and the first request for an adapter is refused. Some architectures take no "
+            "adapters; vLLM finds that after it has loaded the weights."
+        ),
         check=adapters,
-        sources=("vllm 0.29.0: engine/arg_utils.py",),
+        sources=("vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py",),
     ),
     Rule(
         id="model-cache-blocks",

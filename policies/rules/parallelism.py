@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.catalog.architectures import NO_PIPELINE
 from policies.facts import Stack
 from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
@@ -65,6 +66,12 @@ def pipeline(stack: Stack) -> Iterator[Problem]:
             )
     for seat in seats(stack):
         row, stages = seat.row, seat.engine.pipeline
+        if row is not None and stages > 1 and row.architecture in NO_PIPELINE:
+            yield error(
+                seat.engine.where,
+                f"pipeline parallel {stages} and {row.name}, a {row.architecture}, which vLLM does not cut by layers: it refuses to start",
+                "set parallel.pipeline: 1",
+            )
         partition = literal_env(seat, "VLLM_PP_LAYER_PARTITION")
         if partition is None:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from policies.catalog.architectures import FIRST_VLLM
+from policies.catalog.architectures import FIRST_VLLM, LAST_VLLM
 from policies.catalog.ray_releases import BY_MINOR, DATA_PARALLEL_SINCE, SERVE_LLM_SINCE, RayRelease, release_of
 from policies.facts import PodGroup, Stack, Workload
 from policies.finding import Problem, Rule, Severity, error, warning
@@ -184,8 +184,17 @@ def serve_llm(stack: Stack) -> Iterator[Problem]:
 def architecture(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         row, vllm = seat.row, vllm_version(stack, seat.workload)
-        first = FIRST_VLLM.get(row.architecture) if row is not None else None
-        if row is None or first is None or not before(vllm, first):
+        if row is None:
+            continue
+        last = LAST_VLLM.get(row.architecture)
+        if last is not None and (version(vllm) or ())[:2] > (version(last) or ()):
+            yield error(
+                seat.engine.where,
+                f"{row.name} is a {row.architecture}, which vLLM {last} was the last to run, and this is vLLM {vllm}: it refuses to start",
+                f"use a newer model, or an image with vLLM {last}",
+            )
+        first = FIRST_VLLM.get(row.architecture)
+        if first is None or not before(vllm, first):
             continue
         ray = ray_version(stack, seat.workload)
         newer = f" (with Ray {_newest_for(first)} or newer)" if seat.ray and ray else ""
@@ -231,7 +240,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="version-model",
         title="vLLM knows the model's architecture",
-        why="vLLM runs the architectures in its registry; a model that is newer than the vLLM of the image fails when its config is read.",
+        why=(
+            "vLLM runs the architectures in its registry; a model that is newer than the vLLM of the image fails when its config is read, and so does one whose "
+            "architecture was taken out since (Baichuan and the first Qwen after 0.23)."
+        ),
         check=architecture,
         sources=("ray#62497", "vllm: model_executor/models/registry.py of 0.8 to 0.32"),
     ),

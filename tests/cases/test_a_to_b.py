@@ -133,7 +133,10 @@ def test_tensor_parallel_that_does_not_divide_is_refused(
     ids=["b1", "b3", "b4", "b6 gptq", "b6 awq"],
 )
 def test_the_right_tensor_parallel_passes(nodes: tuple[str, int], name: str, tensor: int, args: Config) -> None:
-    assert errors(gpus(*nodes), one(name, parallel={"tensor": tensor}, engine_args=args)) == set()
+    given = (gpus(*nodes), one(name, parallel={"tensor": tensor}, engine_args=args))
+    gone = {"version-model"} if name in ("Baichuan2-7B", "Qwen-14B") else set()  # vLLM 0.23 was the last to run them
+    assert errors(*given) == gone
+    assert not gone or errors(*given, {"versions": {"ray": "2.56.0", "vllm": "0.23.0"}}) == set()
 
 
 def test_b4_the_sentence_lists_valid_sizes_and_a_split() -> None:

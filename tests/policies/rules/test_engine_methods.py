@@ -118,6 +118,8 @@ def test_the_mend_of_a_backend_names_those_that_fit() -> None:
         (args(whole(), tool_call_parser="hermes", enable_auto_tool_choice=True), []),
         (args(whole(), tool_call_parser="hermes"), [("model-tools", "warning")]),
         (args(whole(), max_loras=4), [("model-adapters", "warning")]),
+        (serving("moonshotai/Kimi-K2.5", enable_lora=True), [("model-adapters", "error")]),
+        (serving("BAAI/bge-m3", enable_lora=True), [("model-adapters", "error")]),
         (args(whole(), max_loras=4, enable_lora=True), []),
         (args(whole(), num_gpu_blocks_override=100), [("model-cache-blocks", "error")]),
         (args(whole(), num_gpu_blocks_override=513), []),

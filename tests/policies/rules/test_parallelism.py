@@ -107,6 +107,7 @@ def test_sizes_are_whole_numbers(name: str, value: Any) -> None:
         (with_engine(two_nodes(), env={"VLLM_PP_LAYER_PARTITION": "40,41"}), ("parallel-pipeline", "error")),
         (with_engine(two_nodes(), env={"VLLM_PP_LAYER_PARTITION": "40,20,20"}), ("parallel-pipeline", "error")),
         (with_engine(two_nodes(), env={"VLLM_PP_LAYER_PARTITION": "forty,forty"}), ("parallel-pipeline", "error")),
+        (with_engine(whole(), catalog_id="BAAI/bge-m3", pipeline=2), ("parallel-pipeline", "error")),
         (with_engine(whole(), expert=True), ("parallel-expert", "error")),
         (args(large(), enable_eplb=True), ("parallel-expert", "error")),
         (with_engine(sparse(), data=256), ("parallel-expert", "error")),

@@ -137,6 +137,9 @@ def test_the_parts_of_serve_llm_came_one_by_one(given: Stack, ray: str, vllm: st
         ("google/gemma-4-31B-it", "2.55.1", "0.18.0", True),
         ("openai/gpt-oss-20b", "2.48.0", "0.9.2", True),
         ("Qwen/Qwen2.5-7B-Instruct", "2.48.0", "0.9.2", False),
+        ("Qwen/Qwen-14B-Chat", "2.60.0", "0.29.0", True),
+        ("Qwen/Qwen-14B-Chat", "2.56.0", "0.24.0", True),
+        ("Qwen/Qwen-14B-Chat", "2.56.0", "0.23.0", False),
     ],
 )
 def test_a_model_needs_a_vllm_that_knows_it(name: str, ray: str, vllm: str, refused: bool) -> None:
