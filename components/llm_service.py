@@ -60,8 +60,8 @@ class LlmService(pulumi.ComponentResource):
 
     def _object(
         self, name: str, spec: ServiceSpec, manifest: dict[str, Any], opts: pulumi.ResourceOptions
-    ) -> k8s.apiextensions.CustomResource:
-        """Apply one object as it stands. CustomResource takes any kind, so what was judged is what is sent."""
+    ) -> pulumi.CustomResource:
+        """Apply one object as it stands, of whatever kind: what was judged is what is sent."""
         annotations: dict[str, str] = {}
         if manifest["kind"] == "RayService":
             # Custom resources are not awaited unless told so (pulumi-kubernetes >= 4.18).
@@ -76,6 +76,10 @@ class LlmService(pulumi.ComponentResource):
             opts = pulumi.ResourceOptions.merge(
                 opts, pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
             )
+        if "/" not in manifest["apiVersion"]:
+            # The provider calls the group without a name `core`, and refuses a kubernetes:v1:Service, which CustomResource makes.
+            token = f"kubernetes:core/{manifest['apiVersion']}:{manifest['kind']}"
+            return pulumi.CustomResource(token, _resource_name(name, manifest), {**manifest, "metadata": metadata}, opts)
         return k8s.apiextensions.CustomResource(
             _resource_name(name, manifest),
             api_version=manifest["apiVersion"],

@@ -34,7 +34,7 @@ def test_what_guards_a_service_is_made_before_it_and_what_leads_to_it_after() ->
     scaled, routed = made("plain_vllm_scaled_behind_an_ingress"), made("published_by_a_gateway_with_keys")
     before = scaled.needs(scaled.one("kubernetes:apps/v1:Deployment"))
     assert "kubernetes:networking.k8s.io/v1:NetworkPolicy plain-networkpolicy" in before
-    for kind in ("keda.sh/v1alpha1:ScaledObject", "networking.k8s.io/v1:Ingress", "v1:Service"):
+    for kind in ("keda.sh/v1alpha1:ScaledObject", "networking.k8s.io/v1:Ingress", "core/v1:Service"):
         after = scaled.needs(scaled.one(f"kubernetes:{kind}"))  # Pulumi waits for endpoints, and a scaler for its target
         assert "kubernetes:apps/v1:Deployment plain-deployment" in after, kind
     route = routed.needs(routed.one("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute"))
@@ -51,3 +51,18 @@ def test_other_stacks_learn_the_published_address() -> None:
 def test_every_object_is_a_resource_of_its_own(shape: str) -> None:
     names = [(each.type, each.name) for each in made(shape).resources]
     assert len(names) == len(set(names))
+
+
+def test_objects_of_the_core_group_have_the_type_that_the_provider_knows() -> None:
+    service = {"kind": "vllm", "service_account": "reader"}
+    planned = assemble(parse(deep_merge(WHOLE_GPU, {"services": {"chat": service}})))
+    (spec,) = planned.specs
+    made = run(lambda: LlmService("chat", spec=spec, manifests=planned.manifests["chat"], findings=[]))
+    assert {each.type for each in made.resources if each.type.startswith("kubernetes:")} >= {
+        "kubernetes:apps/v1:Deployment",
+        "kubernetes:core/v1:Service",
+        "kubernetes:core/v1:ServiceAccount",
+    }
+    port = made.one("kubernetes:core/v1:Service").inputs
+    assert (port["apiVersion"], port["kind"], port["metadata"]["name"]) == ("v1", "Service", "chat-serve-svc")
+    assert port["spec"]["ports"][0]["targetPort"] == 8000

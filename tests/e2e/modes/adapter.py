@@ -14,7 +14,7 @@ from safetensors.numpy import save
 RANK = 8
 
 
-def files(model: Path, seed: int, scale: float = 0.05) -> dict[str, bytes]:
+def files(model: Path, seed: int, scale: float = 0.2) -> dict[str, bytes]:
     """The adapter's files by name, for a model's folder; `scale` is the standard deviation of both matrices."""
     config = json.loads((model / "config.json").read_text())
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
