@@ -83,12 +83,25 @@ def labels(stack: Stack) -> Iterator[Problem]:
                 )
             if pool.kind == "managed":
                 yield from _eks_lengths(pool)
-        elif pool.kind == "karpenter" and pool.labels.get("karpenter.sh/nodepool", pool.name) != pool.name:
-            yield error(
-                pool.where,
-                "label karpenter.sh/nodepool is Karpenter's own, which refuses the NodePool",
-                "leave it out: nodes carry it with the pool's name",
-            )
+        elif pool.kind == "karpenter":
+            # A reader adds labels that requirements fix; a plan's labels are those that were written.
+            own = [key for key, value in pool.labels.items() if _karpenters(str(key), value, pool, stack.complete)]
+            if own:
+                yield error(
+                    pool.where,
+                    f"{listed(own)} {'are' if len(own) > 1 else 'is'} set on each node by Karpenter or the kubelet, and the API server refuses the NodePool",
+                    "leave it out, or use a key of your own domain",
+                )
+
+
+def _karpenters(key: str, value: object, pool: NodePool, written: bool) -> bool:
+    """Labels that the CRD of NodePool refuses in a template (karpenter-provider-aws v1.14.1: karpenter.sh_nodepools.yaml)."""
+    if key == "karpenter.sh/nodepool" and not written:
+        return value != pool.name
+    domain = key.split("/")[0]
+    return key == "kubernetes.io/hostname" or (
+        written and domain.endswith("karpenter.sh") and key != "karpenter.sh/capacity-type"
+    )
 
 
 def _eks_lengths(pool: NodePool) -> Iterator[Problem]:

@@ -47,11 +47,29 @@ def test_eks_own_labels_are_nothing_to_nodes_that_eks_does_not_manage() -> None:
     assert found(with_pool(labels=labels)) == [("pool-labels", "error")]
 
 
-def test_karpenter_sets_its_own_label() -> None:
-    pool = karpenter_pool(labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "gpu"})
-    assert ("pool-labels", "error") in found(karpenter_stack(pools=(core(max=2), pool)))
-    named = replace(pool, labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "l4"})
-    assert found(karpenter_stack(pools=(core(max=2), named))) == []
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ("karpenter.sh/nodepool", False),
+        ("karpenter.sh/team", False),
+        ("kubernetes.io/hostname", False),
+        ("karpenter.sh/capacity-type", True),
+        ("node-role.kubernetes.io/gpu", True),  # Karpenter puts labels on nodes itself, past the kubelet
+        ("team", True),
+    ],
+)
+def test_labels_that_a_nodepool_may_have(key: str, taken: bool) -> None:
+    pool = karpenter_pool(labels={"llm-serving/pool": "l4", key: "l4"})
+    given = karpenter_stack(pools=(core(max=2), pool))
+    assert found(given) == ([] if taken else [("pool-labels", "error")])
+
+
+def test_labels_that_somebody_elses_nodepool_is_read_to_have_are_what_its_nodes_carry() -> None:
+    pool = karpenter_pool(labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "l4"})
+    read = replace(karpenter_stack(pools=(core(max=2), pool)), complete=False)
+    assert found(read) == []
+    other = replace(pool, labels={"llm-serving/pool": "l4", "karpenter.sh/nodepool": "gpu"})
+    assert found(replace(read, pools=(core(max=2), other))) == [("pool-labels", "error")]
 
 
 @pytest.mark.parametrize(
