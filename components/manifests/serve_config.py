@@ -22,6 +22,7 @@ ROUTERS = {
 # that were sized for it and not on another group's free GPU.
 GROUP_CRUMB = 0.001
 GROUP_STOCK = "1"
+SERVE_CALM_SECONDS = 600.0  # serve/config.py AutoscalingConfig.downscale_delay_s, 2.60.0
 DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 
 
@@ -157,12 +158,19 @@ def _ingress(spec: ServiceSpec) -> dict[str, Any]:
     """Options of the OpenAI ingress: in an in-place change the new one answers before the old one goes, which finishes its requests."""
     if not spec.engines or not has(spec.ray_version, SURGE_SINCE) or _direct(spec):
         return {}
-    return {
-        "ingress_deployment_config": {
-            "graceful_shutdown_timeout_s": engine_args.DRAIN_SECONDS,
-            "max_surge_percent": 100,
-        }
-    }
+    options: dict[str, Any] = {"graceful_shutdown_timeout_s": engine_args.DRAIN_SECONDS, "max_surge_percent": 100}
+    if all(engine.role == "serve" and engine.min_replicas == 0 for engine in spec.engines):
+        # Where all models go to zero Ray's ingress does as well, and until then holds a pod: it goes with the last of them. Serve's
+        # own delay is ten minutes, so that the ingress would start anew beside a model that is still there, or keep a pod for itself.
+        calm = [_to_zero(engine, spec.ray_version) for engine in spec.engines]
+        options["autoscaling_config"] = {"downscale_to_zero_delay_s": max(calm), "min_replicas": 0}
+    return {"ingress_deployment_config": options}
+
+
+def _to_zero(engine: EngineSpec, ray: str) -> float:
+    scaling = _deployment(engine, ray).get("autoscaling_config")
+    delay = scaling.get("downscale_to_zero_delay_s") if isinstance(scaling, dict) else None
+    return float(delay) if isinstance(delay, (int, float)) else SERVE_CALM_SECONDS
 
 
 def _direct(spec: ServiceSpec) -> bool:

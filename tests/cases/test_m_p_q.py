@@ -75,6 +75,16 @@ def test_where_all_workers_may_go_the_head_holds_the_first_request() -> None:
     assert errors(ZERO, left_out, chat(worker={"min": 1})) == set()
 
 
+def test_where_all_models_go_to_zero_the_ingress_goes_with_the_last_of_them() -> None:
+    def ingress(*patches: Config) -> dict[str, Any]:
+        (app,) = planned(*patches, base=EXISTING).stack.workloads[0].apps
+        return dict(app.args["ingress_deployment_config"])
+
+    zero = ingress(model(replicas={"min": 0, "max": 3, "downscale_to_zero_delay_s": 900}))
+    assert zero["autoscaling_config"] == {"min_replicas": 0, "downscale_to_zero_delay_s": 900}
+    assert "autoscaling_config" not in ingress(model(replicas={"min": 1, "max": 3}))
+
+
 # P: prefix routing, prefill and decode
 
 
