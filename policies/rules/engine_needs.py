@@ -17,6 +17,8 @@ from ._argument_kinds import allowed
 from ._engines import Seat, seats
 from .engine_values import as_read
 
+_STREAMERS = ("auto", "modelexpress", "runai_streamer", "runai_streamer_sharded")
+_SHM_OBJECT_MB = 128  # default
 _UBATCHING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 
 
@@ -59,7 +61,40 @@ def _connects(seat: Seat) -> bool:
     return bool(config != {})  # disaggregation-connector judges what is in it
 
 
+def _formats_output(seat: Seat) -> bool:
+    config = mapping(seat.args.get("structured_outputs_config"))
+    backend = config.get("backend", "auto")
+    plain = not switch(config.get("disable_any_whitespace")) or backend in ("xgrammar", "guidance")
+    return plain and (not switch(config.get("disable_additional_properties")) or backend == "guidance")
+
+
+def _not_longer(seat: Seat) -> bool:
+    length = whole(seat.args.get("max_model_len")) or (seat.row.max_position_embeddings if seat.row else None)
+    return length is None or _int(seat, "long_prefill_token_threshold", 0) <= length
+
+
+def _routes_whole(seat: Seat) -> bool:
+    parts = (
+        seat.engine.pipeline,
+        _int(seat, "decode_context_parallel_size"),
+        _int(seat, "prefill_context_parallel_size"),
+    )
+    return max(parts) <= 1 and not seat.engine.kv_transfer
+
+
+def _streams(seat: Seat) -> bool:
+    """Ray Serve LLM downloads what is in a bucket; vLLM alone streams it."""
+    remote = not seat.ray and seat.engine.source.lower().startswith(("s3://", "gs://", "az://"))
+    return not remote or seat.args.get("load_format") in _STREAMERS
+
+
 NEEDS: tuple[Need, ...] = (
+    Need(
+        "collect_detailed_traces",
+        "otlp_traces_endpoint",
+        "set otlp_traces_endpoint, or leave it out",
+        lambda seat: bool(seat.args.get("otlp_traces_endpoint")),
+    ),
     Need(
         "data_parallel_external_lb",
         "data_parallel_rank",
@@ -130,7 +165,35 @@ NEEDS: tuple[Need, ...] = (
         lambda seat: seat.args.get("mamba_ssm_cache_dtype") == "float16",
     ),
     Need(
+        "enable_return_routed_experts",
+        "one pipeline stage, no context parallel and no KV connector",
+        "leave it out",
+        _routes_whole,
+    ),
+    Need(
         "kv_transfer_config", "kv_connector in it", "name the connector, or use disaggregation of the model", _connects
+    ),
+    Need(
+        "load_format",
+        f"{', '.join(_STREAMERS[1:-1])} or {_STREAMERS[-1]} for weights in a bucket",
+        "leave it out: weights are streamed",
+        _streams,
+    ),
+    Need(
+        "long_prefill_token_threshold",
+        "a max_model_len that is not less",
+        "lower it, or leave it out",
+        _not_longer,
+    ),
+    Need(
+        "mm_shm_cache_max_object_size_mb",
+        "mm_processor_cache_type shm",
+        "set mm_processor_cache_type: shm, or leave it out",
+        lambda seat: (
+            not _sees(seat)
+            or seat.args.get("mm_processor_cache_type") == "shm"
+            or _int(seat, "mm_shm_cache_max_object_size_mb") == _SHM_OBJECT_MB
+        ),
     ),
     Need(
         "nnodes",
@@ -148,6 +211,12 @@ NEEDS: tuple[Need, ...] = (
         _on("spec_model", "spec_method", "speculative_config"),
     ),
     Need("speculative_config", "num_speculative_tokens in it", "say how many tokens to guess", _speculates),
+    Need(
+        "structured_outputs_config",
+        "backend xgrammar or guidance for disable_any_whitespace, guidance for disable_additional_properties",
+        "set its backend, or leave the switch out",
+        _formats_output,
+    ),
     Need(
         "ubatch_size",
         f"all2all_backend {', '.join(_UBATCHING[:-1])} or {_UBATCHING[-1]}",

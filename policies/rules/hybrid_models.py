@@ -53,7 +53,7 @@ def _wrong(seat: Seat) -> Iterator[tuple[str, str]]:
             "prefix caching, on by default, needs chunked prefill",
             "leave enable_chunked_prefill out, or set enable_prefix_caching: false",
         )
-    if switch(args.get("disable_chunked_mm_input")):
+    if switch(args.get("disable_chunked_mm_input")) and seat.row is not None and seat.row.vision_parameters:
         yield (
             "prefix caching, on by default, needs images in parts",
             "leave disable_chunked_mm_input out, or set enable_prefix_caching: false",

@@ -69,10 +69,17 @@ def test_the_whole_sentence() -> None:
         {"attention_backend": "flashinfer", "mm_encoder_tp_mode": "data"},
         {"tokenizer": "/models/tokenizer", "download_dir": "/weights"},
         {"tokenizer": "Qwen/Qwen2.5-7B-Instruct", "ignore_patterns": "*.bin"},
-        {"collect_detailed_traces": ["model", "worker"], "cudagraph_capture_sizes": [1, 2, 4]},
+        {
+            "collect_detailed_traces": ["model", "worker"],
+            "otlp_traces_endpoint": "http://traces:4317",
+            "cudagraph_capture_sizes": [1, 2, 4],
+        },
         {"hf_overrides": {"rope_parameters": {"rope_theta": 1e6}}, "limit_mm_per_prompt": {"image": 2}},
         {"reasoning_parser": "mine", "reasoning_parser_plugin": "/plugins/mine.py"},  # a plugin brings more
-        {"speculative_config": {"method": "mtp", "model": "org/mtp"}, "structured_outputs_config": {"backend": "xgrammar"}},
+        {
+            "speculative_config": {"method": "mtp", "model": "org/mtp"},
+            "structured_outputs_config": {"backend": "xgrammar"},
+        },
     ],
 )
 def test_values_that_vllm_takes_pass(changes: dict[str, Any]) -> None:
@@ -87,7 +94,9 @@ def test_another_vllm_may_have_more_choices_so_it_is_a_warning_there() -> None:
 
 def test_lora_values_count_when_lora_is_on() -> None:
     assert found(args(whole(), enable_lora=True, max_loras="many")) == [KINDS]
-    assert found(args(whole(), max_loras="many")) == [("model-adapters", "warning")]  # nobody looks at it without enable_lora
+    assert found(args(whole(), max_loras="many")) == [
+        ("model-adapters", "warning")
+    ]  # nobody looks at it without enable_lora
 
 
 @pytest.mark.parametrize(
@@ -133,6 +142,20 @@ def test_switches_are_read_as_vllm_reads_them() -> None:
         ({"default_mm_loras": {"image": "/lora"}}, "a multimodal model"),
         ({"use_replayssm": True}, "a model with Mamba layers"),
         ({"kv_transfer_config": {}}, "kv_connector in it"),
+        ({"collect_detailed_traces": ["model"]}, "otlp_traces_endpoint"),
+        ({"long_prefill_token_threshold": 9000}, "a max_model_len that is not less"),
+        (
+            {"structured_outputs_config": {"backend": "outlines", "disable_any_whitespace": True}},
+            "backend xgrammar or guidance",
+        ),
+        (
+            {"structured_outputs_config": {"backend": "xgrammar", "disable_additional_properties": True}},
+            "backend xgrammar or",
+        ),
+        (
+            {"enable_return_routed_experts": True, "decode_context_parallel_size": 2},
+            "one pipeline stage, no context parallel",
+        ),
     ],
 )
 def test_an_argument_without_what_it_needs_is_refused(changes: dict[str, Any], needed: str) -> None:
@@ -147,6 +170,12 @@ def test_an_argument_without_what_it_needs_is_refused(changes: dict[str, Any], n
         {"enable_auto_tool_choice": True, "tool_call_parser": "hermes"},
         {"enable_auto_tool_choice": False, "enable_dbo": False, "ubatch_size": 0},
         {"numa_bind": True, "numa_bind_nodes": [0]},
+        {"collect_detailed_traces": ["model"], "otlp_traces_endpoint": "http://traces:4317"},
+        {"long_prefill_token_threshold": 2048},
+        {"structured_outputs_config": {"backend": "guidance", "disable_additional_properties": True}},
+        {"enable_return_routed_experts": True},
+        {"mm_shm_cache_max_object_size_mb": 64},  # no images here
+        {"load_format": "runai_streamer"},
         {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
         {"speculative_config": {"model": "org/draft"}},  # an MTP or EAGLE head says how many itself
     ],
