@@ -20,8 +20,10 @@ def cluster_of(service: str) -> str:
 
 
 def token(cluster: str) -> str:
-    """Its token, from the Secret of the same name."""
-    found = json.loads(kubectl("get", "secret", cluster, "-n", NAMESPACE, "-o", "json").stdout)
+    """Its token, from the Secret that it names; KubeRay makes one of the cluster's name where it names none."""
+    spec = json.loads(kubectl("get", "raycluster", cluster, "-n", NAMESPACE, "-o", "json").stdout)["spec"]
+    secret = spec["authOptions"].get("secretName") or cluster
+    found = json.loads(kubectl("get", "secret", secret, "-n", NAMESPACE, "-o", "json").stdout)
     return base64.b64decode(found["data"]["auth_token"]).decode()
 
 

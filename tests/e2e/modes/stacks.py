@@ -107,7 +107,11 @@ def config_map(name: str, values: Mapping[str, str]) -> dict[str, Any]:
 
 def pods(selector: str = "") -> list[dict[str, Any]]:
     """Pods of the namespace that are not on their way out."""
-    found = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-l", selector, "-o", "json").stdout)["items"]
+    words = ("get", "pods", "-n", NAMESPACE, "-l", selector, "-o", "json")
+    result = kubectl(*words, check=False)
+    if result.returncode:
+        result = kubectl(*words)  # on a busy machine the API server sometimes answers late
+    found = json.loads(result.stdout)["items"]
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
 

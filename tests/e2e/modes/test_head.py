@@ -34,6 +34,7 @@ def redis_objects() -> list[dict[str, Any]]:
     metadata = {"name": "redis", "namespace": stacks.NAMESPACE}
     return [
         stacks.secret("redis", {"password": "only-here"}),
+        stacks.secret("token", {"auth_token": "only-here-as-well-0123456789abcdef"}),
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -69,6 +70,8 @@ def test_requests_go_on_while_the_head_is_replaced(up: None, tmp_path: Path) -> 
     steady = stacks.service(
         stacks.RAY,
         models={"smollm2": stacks.MODEL},
+        # A Secret of ours: one that KubeRay makes goes with the cluster before the job that empties Redis has started, which waits for it.
+        auth={"secret": "token"},
         fault_tolerance={
             "backend": "redis",
             "redis_address": "redis:6379",
@@ -79,7 +82,7 @@ def test_requests_go_on_while_the_head_is_replaced(up: None, tmp_path: Path) -> 
         before, workers = head(), stacks.pods("ray.io/node-type=worker")
         assert before is not None
         ray = dashboard.cluster_of("steady")
-        with Loop(client, model="smollm2") as loop:
+        with Loop(client, pause=0.5, model="smollm2") as loop:
             time.sleep(3)
             kubectl("delete", "pod", before["metadata"]["name"], "-n", stacks.NAMESPACE, "--wait=false")
 
