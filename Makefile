@@ -38,7 +38,7 @@ endif
 test: lint fast engine e2e ## every test that CI runs, those on the one-node cluster as well
 
 fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto
 
 engine: .venv/.stamp ## the tests that the real Ray and vLLM judge, in the engine environment
 	@$(PY) -m pytest -m engine tests/local tests/policies tests/serve_apps $(wildcard tests/engine/test_shapes.py)

@@ -143,6 +143,11 @@ class Expose(Strict):
     """LoadBalancer: internal to the VPC."""
     port: Positive = 8000
     """Port of the endpoint."""
+    proxy: Literal["haproxy", "python"] | None = None
+    """What listens on the port in a Ray pod; derived: haproxy where Ray brings it (>= 2.57)."""
+    direct_streaming: bool | None = None
+    """Requests go from the proxy straight to the engine's server; derived: for a service of one model without adapters, router or scale to zero. Set false where a second model
+    shall join without a new cluster."""
     ingress: Ingress | None = None
     """An Ingress with TLS in front of the Service."""
     gateway: GatewayRoute | None = None

@@ -13,7 +13,7 @@ from typing import Any
 from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
 from components.derive import engines as engine_args
-from components.derive import observability, startup
+from components.derive import observability, request_path, startup
 from components.derive.packing import gpus_for
 from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
@@ -55,6 +55,7 @@ def service(name: str, config: Service, env: Environment, pools: Mapping[str, No
         python_version=python,
         cuda_version=env.versions.cuda or versions.CUDA,
         autoscaling=autoscaling,
+        ray_env=request_path.environment(config, engines, ray),
         batch_scheduler=env.software.batch_scheduler,
         gateway_class=config.upgrade.gateway_class or env.software.gateway.class_name,
     )

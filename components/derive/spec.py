@@ -95,5 +95,7 @@ class ServiceSpec:
     python_version: str
     cuda_version: str
     autoscaling: bool
+    ray_env: dict[str, str]
+    """Derived environment of every Ray container."""
     batch_scheduler: str
     gateway_class: str | None

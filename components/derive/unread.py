@@ -20,8 +20,10 @@ _SCALING = (
     *("initial", "max_ongoing_requests", "max_queued_requests", "target_ongoing_requests"),
     *("upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s"),
 )
+_PUBLISHED = ("expose.gateway", "expose.ingress", "expose.internal", "expose.type")
+_PATH = ("expose.direct_streaming", "expose.proxy")
 _ENGINES_OF_OTHERS = (
-    *("api_keys", "app_args", "expose.gateway", "expose.ingress", "expose.internal", "expose.type"),
+    *("api_keys", "app_args", *_PUBLISHED, *_PATH),
     *("logs.access", "ready_timeout_seconds", "scaling", "tracing", "upgrade"),
     *(
         f"models.{name}"
@@ -43,15 +45,14 @@ BY_KIND: dict[str, tuple[str, ...]] = {
     "ray_job": _ENGINES_OF_OTHERS,
     # an app of serve_apps/ that is a job has an engine of its own, and nothing of Serve
     "ray_job of an app": (
-        *("api_keys", "expose.gateway", "expose.ingress", "expose.internal", "expose.type"),
-        *("logs.access", "ready_timeout_seconds", "scaling", "upgrade"),
+        *("api_keys", *_PUBLISHED, *_PATH, "logs.access", "ready_timeout_seconds", "scaling", "upgrade"),
         *(f"models.replicas.{name}" for name in _SCALING),
         *(f"models.disaggregation.{n}" for n in ("connector", "decode_port_base", "prefill_port_base")),
         "models.disaggregation.prefill_engine_args",
         *(f"models.disaggregation.prefill_replicas.{name}" for name in _SCALING),
     ),
     "vllm": (
-        *("app_args", "auth", "fault_tolerance", "head", "job", "upgrade"),
+        *("app_args", "auth", "fault_tolerance", "head", "job", "upgrade", *_PATH),
         *(f"autoscaling.{name}" for name in ("idle_timeout_seconds", "upscaling_mode", "version")),
         *("network.metrics", "network.operators", "worker.ray_start_params", "worker.resources"),
         *(f"worker.{name}" for name in ("hosts", "min", "replicas", "max")),

@@ -165,7 +165,7 @@ def _template(
         "name": CONTAINER[role],
         "image": spec.image,
         "imagePullPolicy": config.image.pull_policy,
-        "env": environment(spec, {**env, **spec.environment.env, **config.env, **shape.env}),
+        "env": environment(spec, {**env, **spec.ray_env, **spec.environment.env, **config.env, **shape.env}),
         "resources": {"limits": dict(sorted(quantities.items())), "requests": dict(sorted(requests.items()))},
         "securityContext": {"allowPrivilegeEscalation": False},
     }

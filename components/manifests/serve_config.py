@@ -7,6 +7,7 @@ from typing import Any
 
 from components.config import deep_merge
 from components.derive import engines as engine_args
+from components.derive.request_path import streams_directly
 from components.derive.spec import EngineSpec, ServiceSpec
 from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, SURGE_SINCE, has
 from serve_apps import APPS
@@ -23,7 +24,6 @@ ROUTERS = {
 GROUP_CRUMB = 0.001
 GROUP_STOCK = "1"
 SERVE_CALM_SECONDS = 600.0  # serve/config.py AutoscalingConfig.downscale_delay_s, 2.60.0
-DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 
 
 def group_resource(group: str) -> str:
@@ -156,7 +156,8 @@ def _logging(spec: ServiceSpec) -> dict[str, Any]:
 
 def _ingress(spec: ServiceSpec) -> dict[str, Any]:
     """Options of the OpenAI ingress: in an in-place change the new one answers before the old one goes, which finishes its requests."""
-    if not spec.engines or not has(spec.ray_version, SURGE_SINCE) or _direct(spec):
+    # Direct streaming has no ingress of its own, and Ray refuses options for it (core/ingress/builder.py, 2.60.0).
+    if not spec.engines or not has(spec.ray_version, SURGE_SINCE) or streams_directly(spec):
         return {}
     options: dict[str, Any] = {"graceful_shutdown_timeout_s": engine_args.DRAIN_SECONDS, "max_surge_percent": 100}
     if all(engine.role == "serve" and engine.min_replicas == 0 for engine in spec.engines):
@@ -171,12 +172,6 @@ def _to_zero(engine: EngineSpec, ray: str) -> float:
     scaling = _deployment(engine, ray).get("autoscaling_config")
     delay = scaling.get("downscale_to_zero_delay_s") if isinstance(scaling, dict) else None
     return float(delay) if isinstance(delay, (int, float)) else SERVE_CALM_SECONDS
-
-
-def _direct(spec: ServiceSpec) -> bool:
-    """Direct streaming has no ingress of its own, and Ray refuses options for it (core/ingress/builder.py, 2.60.0)."""
-    config = spec.config
-    return any(env.get(DIRECT_STREAMING) == "1" for env in (config.env, config.head.env, config.worker.env))
 
 
 def _app_name(spec: ServiceSpec, engine: EngineSpec) -> str:

@@ -23,6 +23,9 @@ SCALED = deep_merge(PRICED, {"services": {"chat": {"models": {"qwen": {"replicas
 VLLM = deep_merge(PRICED, {"services": {"chat": {"kind": "vllm"}}})
 
 
+POD_ENV = "rayClusterConfig.headGroupSpec.template.spec.containers[0].env"
+
+
 def service(**changed: Any) -> dict[str, Any]:
     return {"services": {"chat": changed}}
 
@@ -47,7 +50,7 @@ def edited(edit: dict[str, Any], before: dict[str, Any] = PRICED) -> list[Servic
             "serve_update",
             "application 'chat': args.llm_configs[qwen].engine_kwargs.max_model_len",
         ),
-        (service(models={"second": {**MODEL}}), "serve_update", "application 'chat': args.llm_configs[second]"),
+        (service(models={"second": {**MODEL}}), "new_cluster", POD_ENV),
         (service(worker={"tolerations": [{"key": "a", "operator": "Exists"}]}), "in_place", "rayClusterConfig.workerGroupSpecs[0].template.spec.tolerations[0].key"),
         (service(labels={"team": "a"}), "in_place", "metadata.labels"),
         (service(network={"enabled": False}), "in_place", "NetworkPolicy chat"),
@@ -59,6 +62,12 @@ def test_what_an_edit_does(edit: dict[str, Any], effect: str, cause: str) -> Non
     (change,) = edited(edit)
     assert change.effect == effect
     assert cause in change.causes
+
+
+def test_a_second_model_joins_in_place_where_the_first_is_not_streamed_directly() -> None:
+    proxied = deep_merge(PRICED, service(expose={"direct_streaming": False}))
+    (change,) = edited(service(models={"second": {**MODEL}}), proxied)
+    assert (change.effect, change.causes[0]) == ("serve_update", "application 'chat': args.llm_configs[second]")
 
 
 def test_more_replicas_are_pods_and_an_update_of_serve() -> None:

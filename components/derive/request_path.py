@@ -1,0 +1,53 @@
+"""The way of a request from the port of a service to its engine, as environment of Ray.
+
+Serve's own proxy and the OpenAI ingress are Python processes through which every token goes. HAProxy takes the proxy's place where Ray
+brings it; with direct streaming it sends a request to the engine's own server, and the ingress is gone too. Not for: which replica takes a
+request (routing), or how clients reach the port (expose).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from components.config import Service
+from components.derive.spec import EngineSpec, ServiceSpec
+from policies.catalog.ray_releases import DIRECT_STREAMING_SINCE, HAPROXY_SINCE, has
+
+HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
+DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
+NICENESS = "RAY_worker_niceness"
+
+
+def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dict[str, str]:
+    """Derived environment of head and workers; what a person states goes over it."""
+    if config.kind != "ray_service":
+        return {}
+    # Ray's workers are nice by 15 (ray_config_def.h): the engine would wait for every metrics agent of its pod.
+    env = {NICENESS: "0"}
+    expose, engines = config.expose, tuple(engines)
+    haproxy = has(ray, HAPROXY_SINCE) if expose.proxy is None else expose.proxy == "haproxy"
+    direct = expose.direct_streaming
+    if direct is None:
+        direct = haproxy and has(ray, DIRECT_STREAMING_SINCE) and _can_stream_directly(config, engines)
+    if haproxy:
+        env[HAPROXY] = "1"
+    if direct:
+        env[DIRECT_STREAMING] = "1"
+    return env
+
+
+def _can_stream_directly(config: Service, engines: tuple[EngineSpec, ...]) -> bool:
+    """One model, whose replica any request may go to (ray 2.60.0: core/ingress/builder.py), and which does not scale to zero."""
+    if len(engines) != 1 or config.app != "openai_chat" or config.app_args:
+        return False
+    (engine,) = engines
+    model = engine.config
+    plain = model.lora is None and model.routing.policy == "power_of_two" and not model.routing.options
+    return engine.role == "serve" and plain and model.replicas.min > 0
+
+
+def streams_directly(spec: ServiceSpec) -> bool:
+    """Whether head or workers build the application with direct streaming, by derivation or by a person's own environment."""
+    shapes: tuple[Mapping[str, str], ...] = (spec.config.head.env, spec.config.worker.env)
+    shared = {**spec.ray_env, **spec.environment.env, **spec.config.env}
+    return any({**shared, **shape}.get(DIRECT_STREAMING) == "1" for shape in shapes)

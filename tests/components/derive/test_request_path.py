@@ -1,0 +1,62 @@
+"""HAProxy and direct streaming where Ray can, and Ray's own path where it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.config import parse
+from components.derive import request_path
+from components.plan import assemble
+
+BASE: dict[str, Any] = {
+    "cluster": {"kind": "existing", "kubernetes_version": "1.35"},
+    "image": "registry.example.com/llm-serve",
+    "node_pools": {"l4": {"kind": "existing", "gpu": "L4", "gpus_per_node": 1, "cpu": 7, "memory_gib": 28, "max": 8, "driver_version": "580.95.05"}},
+}
+QWEN: dict[str, Any] = {"model": "Qwen/Qwen2.5-7B-Instruct", "pool": "l4", "engine_args": {"max_model_len": 8192}}
+
+
+def environment(service: dict[str, Any]) -> dict[str, str]:
+    planned = assemble(parse({**BASE, "services": {"chat": {"models": {"qwen": QWEN}, **service}}}))
+    return planned.specs[0].ray_env
+
+
+STREAMED = {request_path.HAPROXY: "1", request_path.DIRECT_STREAMING: "1", request_path.NICENESS: "0"}
+PROXIED = {request_path.HAPROXY: "1", request_path.NICENESS: "0"}
+
+
+def test_one_model_is_streamed_directly() -> None:
+    assert environment({}) == STREAMED
+    assert environment({"models": {"qwen": {**QWEN, "replicas": {"min": 1, "max": 3}}}}) == STREAMED
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"models": {"qwen": QWEN, "other": QWEN}},
+        {"models": {"qwen": {**QWEN, "lora": {"path": "s3://adapters/qwen"}}}},
+        {"models": {"qwen": {**QWEN, "routing": {"policy": "prefix_affinity"}}}},
+        {"models": {"qwen": {**QWEN, "replicas": {"min": 0, "max": 1}}}},
+        {"expose": {"direct_streaming": False}},
+        {"ray_version": "2.58.0"},
+    ],
+)
+def test_what_direct_streaming_cannot_do_goes_through_the_ingress(service: dict[str, Any]) -> None:
+    assert environment(service) == PROXIED
+
+
+def test_a_ray_without_haproxy_keeps_its_own_proxy() -> None:
+    assert environment({"ray_version": "2.55.0"}) == {request_path.NICENESS: "0"}
+    assert environment({"expose": {"proxy": "python"}}) == {request_path.NICENESS: "0"}
+
+
+def test_options_of_the_ingress_are_not_written_for_a_path_without_one() -> None:
+    def args(service: dict[str, Any]) -> dict[str, Any]:
+        planned = assemble(parse({**BASE, "services": {"chat": {"models": {"qwen": QWEN}, **service}}}))
+        (app,) = planned.stack.workloads[0].apps
+        return dict(app.args)
+
+    assert "ingress_deployment_config" not in args({})
+    assert "ingress_deployment_config" in args({"env": {request_path.DIRECT_STREAMING: "0"}})
