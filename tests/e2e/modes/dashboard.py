@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import httpx
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from local import endpoint
 from tests.e2e.kuberay import kubectl
@@ -27,8 +28,9 @@ def token(cluster: str) -> str:
     return base64.b64decode(found["data"]["auth_token"]).decode()
 
 
+@retry(retry=retry_if_exception_type(httpx.HTTPError), stop=stop_after_attempt(4), wait=wait_fixed(3), reraise=True)
 def get(cluster: str, path: str) -> Any:
-    """A GET of the dashboard."""
+    """A GET of the dashboard, which answers late on a busy machine."""
     with endpoint.reach(NAMESPACE, f"{cluster}-head-svc", 8265) as url:
         answer = httpx.get(f"{url}{path}", headers={"Authorization": f"Bearer {token(cluster)}"}, timeout=30)
     answer.raise_for_status()

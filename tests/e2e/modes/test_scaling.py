@@ -39,7 +39,7 @@ def test_from_zero_to_two_and_back_with_the_first_request_held(up: None, tmp_pat
             }
         },
         autoscaling={"idle_timeout_seconds": 10},
-        # one pod for both replicas, and little CPU beside that of the autoscaler: beside the local stack there is no room on the node for a second
+        # One pod for both replicas: there is no room for a second on the node, beside the local stack and the autoscaler.
         worker={"max": 1, "cpu": 0.25, "memory_gib": 9},
     )
     with stacks.deployed(tmp_path, {"elastic": elastic}), stacks.client("elastic", timeout=300) as client:
