@@ -94,6 +94,8 @@ def main(
     for count in counts or COUNTS:
         taken, processors, resources = preview(count, RUNS if count <= 100 else 1)
         ratio = f"{taken / before:.1f}" if before else "-"
+        # Shown as it comes, too: a thousand services take minutes.
+        print(f"{count} services: {taken:.1f} s, {processors:.1f} s of processors", file=sys.stderr, flush=True)
         table.add_row(
             f"{count}", f"{resources}", f"{taken:.1f}", f"{processors:.1f}", f"{taken / count * 1000:.0f}", ratio
         )
