@@ -80,7 +80,7 @@ class LlmService(pulumi.ComponentResource):
             # The provider calls the group without a name `core`, and refuses a kubernetes:v1:Service, which CustomResource makes.
             token = f"kubernetes:core/{manifest['apiVersion']}:{manifest['kind']}"
             return pulumi.CustomResource(token, _resource_name(name, manifest), {**manifest, "metadata": metadata}, opts)
-        return k8s.apiextensions.CustomResource(
+        made: pulumi.CustomResource = k8s.apiextensions.CustomResource(
             _resource_name(name, manifest),
             api_version=manifest["apiVersion"],
             kind=manifest["kind"],
@@ -88,6 +88,7 @@ class LlmService(pulumi.ComponentResource):
             **({"spec": manifest["spec"]} if "spec" in manifest else {}),
             opts=opts,
         )
+        return made
 
 
 def _endpoint(spec: ServiceSpec) -> Endpoint | None:
