@@ -29,6 +29,7 @@ _GONE = {
     "use_cpu": "use accelerator_config: {kind: cpu}",
 }
 _INGRESS = "OpenAiIngress"
+_ROUTER = "LLMRouter"  # with direct streaming the engine's deployment is the ingress
 _STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 _READ_FROM = (2, 60)  # fields and options were read in this version; older ones are judged leniently
 
@@ -162,10 +163,13 @@ def _overrides(
 ) -> Iterator[Problem]:
     """`deployments` of a Serve application override those that its builder makes, by names that only the builder knows."""
     streaming = any(_STREAMING in group.env for group in pods_of(workload))
-    if (version(ray_version(stack, workload)) or ())[:2] != _READ_FROM or streaming or any(e.get("server_cls") for e in entries):
+    if (version(ray_version(stack, workload)) or ())[:2] != _READ_FROM or any(e.get("server_cls") for e in entries):
         return
     ids = [str(mapping(entry.get("model_loading_config")).get("model_id", "")) for entry in entries]
-    made = (*(f"LLMServer:{name.replace('/', '--').replace('.', '_')}" for name in ids), _INGRESS)
+    made = (
+        *(f"LLMServer:{name.replace('/', '--').replace('.', '_')}" for name in ids),
+        _ROUTER if streaming else _INGRESS,
+    )
     for given in app.deployments:
         name = str(given.get("name", ""))
         if name not in made:
@@ -200,6 +204,9 @@ RULES: tuple[Rule, ...] = (
         title="An application has models with names of their own",
         why="Ray's builder refuses an empty list and two models of one name; Serve refuses options for a deployment that the builder does not make.",
         check=applications,
-        sources=("ray#33579", "ray 2.60.0: core/ingress/builder.py LLMServingArgs, serve/_private/application_state.py"),
+        sources=(
+            "ray#33579",
+            "ray 2.60.0: core/ingress/builder.py LLMServingArgs, serve/_private/application_state.py",
+        ),
     ),
 )

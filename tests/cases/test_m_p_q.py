@@ -82,7 +82,8 @@ def test_where_all_models_go_to_zero_the_ingress_goes_with_the_last_of_them() ->
 
     zero = ingress(model(replicas={"min": 0, "max": 3, "downscale_to_zero_delay_s": 900}))
     assert zero["autoscaling_config"] == {"min_replicas": 0, "downscale_to_zero_delay_s": 900}
-    assert "autoscaling_config" not in ingress(model(replicas={"min": 1, "max": 3}))
+    stays = model(replicas={"min": 1, "max": 3}), chat(expose={"direct_streaming": False})
+    assert "autoscaling_config" not in ingress(*stays)
 
 
 # P: prefix routing, prefill and decode
