@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.facts import Unread
+from policies.facts import Stack, Unread
 from policies.rules import check
 
-from .stacks import found, sentences, stack
+from .stacks import sentences, stack
 
 WHERE = "service 'chat'"
+
+
+def severities(given: Stack, **levels: str) -> list[str]:
+    return [
+        f.severity
+        for f in check(given, {"config-unread": level for level in levels.values()})
+        if f.rule == "config-unread"
+    ]
 
 
 def test_a_setting_of_another_kind_or_beside_a_missing_one_is_a_warning() -> None:
@@ -26,11 +34,11 @@ def test_a_setting_of_another_kind_or_beside_a_missing_one_is_a_warning() -> Non
         "service 'chat': kind vllm does not read head.cpu, upgrade.strategy: nothing comes of them; leave them out, or use kind: "
         "ray_service, which has them [config-unread]",
     ]
-    assert [severity for _, severity in found(given)] == ["warning", "warning"]
+    assert severities(given) == ["warning", "warning"]
 
 
 def test_what_would_be_missing_is_an_error_and_a_waiver_turns_it_off() -> None:
     given = replace(stack(), unread=(Unread(where=WHERE, fields=("models.b",), kind="vllm", certain=True),))
-    assert found(given) == [("config-unread", "error")]
-    assert check(given, {"config-unread": "off"}) == ()
-    assert found(stack()) == []
+    assert severities(given) == ["error"]
+    assert severities(given, level="off") == []
+    assert severities(stack()) == []
