@@ -12,12 +12,9 @@ from .stacks import sentences, stack
 WHERE = "service 'chat'"
 
 
-def severities(given: Stack, **levels: str) -> list[str]:
-    return [
-        f.severity
-        for f in check(given, {"config-unread": level for level in levels.values()})
-        if f.rule == "config-unread"
-    ]
+def severities(given: Stack, level: str = "") -> list[str]:
+    overrides = {"config-unread": level} if level else {}
+    return [f.severity for f in check(given, overrides) if f.rule == "config-unread"]
 
 
 def test_a_setting_of_another_kind_or_beside_a_missing_one_is_a_warning() -> None:
