@@ -37,12 +37,12 @@ def toolchain() -> Path:
 
 
 def proxies() -> list[str]:
-    """URLs of the module proxies that Go will ask, first to last; empty when it asks none."""
+    """URLs of the module proxies that Go will ask, first to last; empty when it asks none, or nobody can say without a Go."""
     setting = os.environ.get("GOPROXY", "")
     on_path = shutil.which("go")
     if not setting and on_path:
         setting = subprocess.run([on_path, "env", "GOPROXY"], capture_output=True, text=True, check=False).stdout.strip()
-    entries = re.split(r"[,|]", setting or "https://proxy.golang.org,direct")
+    entries = re.split(r"[,|]", setting)
     return [entry for entry in entries if entry.startswith(("http://", "https://"))]
 
 
