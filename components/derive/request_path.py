@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from components.config import Service
 from components.derive.spec import EngineSpec, ServiceSpec
-from policies.catalog.ray_releases import DIRECT_STREAMING_SINCE, HAPROXY_SINCE, has
+from policies.catalog.ray_releases import DIRECT_STREAMING, DIRECT_STREAMING_SINCE, HAPROXY_SINCE, has
 
 HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
-DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 NICENESS = "RAY_worker_niceness"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.catalog.lookup import closest_names
-from policies.catalog.ray_releases import ROUTERS
+from policies.catalog.ray_releases import DIRECT_STREAMING, ROUTERS
 from policies.facts import Stack, Workload
 from policies.facts.quantities import items
 from policies.finding import Problem, Rule, error, warning
@@ -35,7 +35,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
         "num_virtual_nodes",
     ),
 }
-_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 _FORWARD = "RAY_SERVE_INGRESS_REQUEST_ROUTER_FORWARD_BODY"
 
 
@@ -102,14 +101,14 @@ def _effect(
         yield warning(
             where,
             f"{name} keeps its index in the ingress router, which only direct streaming has: without it, it routes by load",
-            f'set {_STREAMING}: "1" in env, or use prefix_affinity',
+            f'set {DIRECT_STREAMING}: "1" in env, or use prefix_affinity',
         )
 
 
 def streaming(workload: Workload) -> bool:
     """Whether the head or the workers build applications with direct streaming."""
     pods = ((workload.head,) if workload.head else ()) + workload.groups
-    return any(literal(pod.env, _STREAMING) == "1" for pod in pods)
+    return any(literal(pod.env, DIRECT_STREAMING) == "1" for pod in pods)
 
 
 def direct_streaming(stack: Stack) -> Iterator[Problem]:

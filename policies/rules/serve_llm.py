@@ -20,8 +20,8 @@ from policies.facts.quantities import items, mapping, real
 from policies.finding import Problem, Rule, error
 
 from ._engines import RAY_KINDS, ray_version, seats
-from ._places import pods_of
 from ._values import before, version
+from .routing import streaming
 
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 _GONE = {
@@ -30,7 +30,6 @@ _GONE = {
 }
 _INGRESS = "OpenAiIngress"
 _ROUTER = "LLMRouter"  # with direct streaming the engine's deployment is the ingress
-_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 _READ_FROM = (2, 60)  # fields and options were read in this version; older ones are judged leniently
 
 
@@ -162,13 +161,12 @@ def _overrides(
     stack: Stack, workload: Workload, app: ServeApp, entries: list[dict[str, Any]], where: str
 ) -> Iterator[Problem]:
     """`deployments` of a Serve application override those that its builder makes, by names that only the builder knows."""
-    streaming = any(_STREAMING in group.env for group in pods_of(workload))
     if (version(ray_version(stack, workload)) or ())[:2] != _READ_FROM or any(e.get("server_cls") for e in entries):
         return
     ids = [str(mapping(entry.get("model_loading_config")).get("model_id", "")) for entry in entries]
     made = (
         *(f"LLMServer:{name.replace('/', '--').replace('.', '_')}" for name in ids),
-        _ROUTER if streaming else _INGRESS,
+        _ROUTER if streaming(workload) else _INGRESS,
     )
     for given in app.deployments:
         name = str(given.get("name", ""))

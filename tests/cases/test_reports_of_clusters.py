@@ -33,6 +33,9 @@ def serve(**fields: Any) -> Config:
     return chat(patch={"spec": {"serveConfigV2": fields}})
 
 
+OFF = {"RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "0"}  # then the builder makes the OpenAI ingress
+
+
 def job(**fields: Any) -> Config:
     given = {"entrypoint": "python -m batch", **fields.pop("job", {})}
     return chat(kind="ray_job", models={"qwen": None}, job=given, **fields)
@@ -61,6 +64,7 @@ ENDPOINTS = (
     Report("ray-project/kuberay#3791", "serve-ports", (head(ports=[{"name": "gcs-server", "containerPort": 6379}, {"name": "dashboard", "containerPort": 8265}]),), (head(ports=[{"name": n, "containerPort": p} for n, p in PORTS.items()]),)),
     Report("ray-project/kuberay#4994", "serve-ports", (serve(proxy_location="HeadOnly"),), (serve(proxy_location="EveryNode"),)),
     Report("ray-project/ray#33579", "serve-llm-applications", (serve(applications=[{"name": "chat", "deployments": [{"name": "VLLMDeployment:qwen", "num_replicas": 3}]}]),), (serve(applications=[{"name": "chat", "deployments": [{"name": "LLMServer:qwen", "max_ongoing_requests": 32}]}]),)),
+    Report("ray-project/ray#33579", "serve-llm-applications", (chat(env=OFF), serve(applications=[{"name": "chat", "deployments": [{"name": "LLMRouter", "max_ongoing_requests": 32}]}])), (chat(env=OFF), serve(applications=[{"name": "chat", "deployments": [{"name": "OpenAiIngress", "max_ongoing_requests": 32}]}]))),
     Report("ray-project/kuberay#1828", "serve-ports", (serve(http_options={"host": "127.0.0.1"}),), (serve(http_options={"host": "0.0.0.0"}),)),
 )  # fmt: skip
 LIFECYCLE = (
