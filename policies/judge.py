@@ -21,12 +21,12 @@ from rich.text import Text
 
 from policies import stated
 from policies.facts import Stack
+from policies.facts.ray import LOADER
 from policies.facts.stack import EMPTY, reading
 from policies.facts.wire import Resource, manifests
 from policies.finding import Finding
 from policies.rules import check
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -84,7 +84,7 @@ def read(path: Path) -> list[Resource]:
 
 def _documents(text: str, name: str) -> Iterator[Any]:
     try:
-        yield from yaml.load_all(text, Loader=_LOADER)
+        yield from yaml.load_all(text, Loader=LOADER)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -96,7 +96,7 @@ def _known(path: Path | None) -> Stack:
     if path is None:
         return EMPTY
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
     except (OSError, yaml.YAMLError) as error:
         raise Unreadable(f"{path}: cannot be read ({error}); give a YAML file of facts") from None
     if not isinstance(values, Mapping):

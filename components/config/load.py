@@ -172,23 +172,23 @@ def _has(data: Any, part: str) -> bool:
     return isinstance(data, Mapping) and part in data
 
 
-def _unwrap(annotation: Any) -> list[Any]:
+def members(annotation: Any) -> list[Any]:
     """Members of Annotated, Optional and unions."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return _unwrap(typing.get_args(annotation)[0])
+        return members(typing.get_args(annotation)[0])
     if origin is typing.Union or isinstance(annotation, types.UnionType):
-        return [member for arg in typing.get_args(annotation) for member in _unwrap(arg)]
+        return [member for arg in typing.get_args(annotation) for member in members(arg)]
     return [annotation]
 
 
 def _as_model(annotation: Any) -> type[BaseModel] | None:
-    models = [m for m in _unwrap(annotation) if isinstance(m, type) and issubclass(m, BaseModel)]
+    models = [m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel)]
     return models[0] if len(models) == 1 else None
 
 
 def _model_of(annotation: Any, tag: str) -> type[BaseModel] | None:
-    for member in _unwrap(annotation):
+    for member in members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
             kind = member.model_fields.get("kind")
             if member.__name__ == tag or (kind is not None and tag in typing.get_args(kind.annotation)):
@@ -197,11 +197,11 @@ def _model_of(annotation: Any, tag: str) -> type[BaseModel] | None:
 
 
 def _is_tag(annotation: Any, part: str) -> bool:
-    return len([m for m in _unwrap(annotation) if isinstance(m, type)]) > 1 and _model_of(annotation, part) is not None
+    return len([m for m in members(annotation) if isinstance(m, type)]) > 1 and _model_of(annotation, part) is not None
 
 
 def _child(annotation: Any, part: str) -> Any:
-    for member in _unwrap(annotation):
+    for member in members(annotation):
         origin = typing.get_origin(member)
         if origin is dict:
             return typing.get_args(member)[1]

@@ -71,7 +71,7 @@ def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
 DRAIN_SECONDS = 300
 
 
-CALM_SECONDS = 600.0  # Serve's own downscale_delay_s
+CALM_SECONDS = 600.0  # Serve's own downscale_delay_s (serve/config.py AutoscalingConfig, 2.60.0)
 
 
 def _calm(least: float, cold_seconds: int | None) -> float:

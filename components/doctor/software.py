@@ -10,8 +10,7 @@ from components.checks import Check, error, ok, unchecked, warning
 from components.doctor.drift import drift, shown
 from components.doctor.live import Cluster, Item, Refused, object_path
 from policies.facts import Release, Versions
-
-CHART_LABEL = "helm.sh/chart"
+from policies.facts.helm import CHART_LABEL
 
 
 def kubernetes(cluster: Cluster, versions: Versions) -> Iterator[Check]:

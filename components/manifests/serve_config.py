@@ -23,7 +23,6 @@ ROUTERS = {
 # that were sized for it and not on another group's free GPU.
 GROUP_CRUMB = 0.001
 GROUP_STOCK = "1"
-SERVE_CALM_SECONDS = 600.0  # serve/config.py AutoscalingConfig.downscale_delay_s, 2.60.0
 
 
 def group_resource(group: str) -> str:
@@ -171,7 +170,7 @@ def _ingress(spec: ServiceSpec) -> dict[str, Any]:
 def _to_zero(engine: EngineSpec, ray: str) -> float:
     scaling = _deployment(engine, ray).get("autoscaling_config")
     delay = scaling.get("downscale_to_zero_delay_s") if isinstance(scaling, dict) else None
-    return float(delay) if isinstance(delay, (int, float)) else SERVE_CALM_SECONDS
+    return float(delay) if isinstance(delay, (int, float)) else engine_args.CALM_SECONDS
 
 
 def _app_name(spec: ServiceSpec, engine: EngineSpec) -> str:

@@ -20,7 +20,7 @@ from .records import Engine, PodGroup, ServeApp, Values, Workload
 
 KINDS = ("RayService", "RayCluster", "RayJob")
 MODELS_ANNOTATION = "llm-serving/models"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(
@@ -121,7 +121,7 @@ def serve_config(text: Any) -> dict[str, Any]:
     except json.JSONDecodeError:
         pass
     try:
-        return mapping(yaml.load(text, Loader=_LOADER))
+        return mapping(yaml.load(text, Loader=LOADER))
     except yaml.YAMLError:
         return {}
 

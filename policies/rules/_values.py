@@ -13,6 +13,8 @@ from typing import Any
 from policies.catalog.lookup import UnknownRow
 from policies.facts import Release, SecretRef, Stack
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Hosts that only the pod itself reaches."""
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 

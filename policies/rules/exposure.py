@@ -13,7 +13,7 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._values import before
-from .published import GUARDED, keyed
+from .published import GUARDED, SCHEME, keyed
 
 HEAD_PORTS = {8265: "dashboard and jobs", 10001: "Ray client", 6379: "GCS", 52365: "dashboard agent"}
 _HEAD_PORT_NAMES = {
@@ -24,7 +24,6 @@ _HEAD_PORT_NAMES = {
     "redis": 6379,
     "dashboard-agent": 52365,
 }
-_SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
 _INTERNAL = ("service.beta.kubernetes.io/aws-load-balancer-internal", "networking.gke.io/load-balancer-type")
 
 
@@ -137,9 +136,9 @@ def _public(where: str, service: Mapping[str, Any], what: str, key: bool = False
             "nlb-ip",
         ) or spec.get("loadBalancerClass")
         internal = (
-            annotations.get(_SCHEME) == "internal"
+            annotations.get(SCHEME) == "internal"
             or any(str(annotations.get(key, "")).lower() in ("true", "internal", "0.0.0.0/0") for key in _INTERNAL)
-            or (managed and _SCHEME not in annotations)
+            or (managed and SCHEME not in annotations)
         )
         ranges = [str(r) for r in items(spec.get("loadBalancerSourceRanges"))]
         if not internal and (not ranges or "0.0.0.0/0" in ranges):

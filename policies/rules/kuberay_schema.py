@@ -13,13 +13,13 @@ import yaml
 from policies.catalog.kuberay_schema import CONTAINER, KINDS, NEWEST, POD, Shape
 from policies.catalog.lookup import closest_names
 from policies.facts import Stack, Workload
+from policies.facts.ray import LOADER
 from policies.finding import Problem, Rule, error, warning
 
 from ._values import listed, version
 
 _KIND = {str: "text", int: "a whole number", bool: "true or false", float: "a number"}
 _LONGEST = 12
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Found = tuple[str, str, bool]  # message, mend, whether it is certain
 
 
@@ -52,7 +52,7 @@ def _job(workload: Workload) -> Iterator[Found]:
 
 def _is_yaml(text: str) -> bool:
     try:
-        return isinstance(yaml.load(text, Loader=_LOADER) or {}, dict)
+        return isinstance(yaml.load(text, Loader=LOADER) or {}, dict)
     except yaml.YAMLError:
         return False
 

@@ -12,6 +12,7 @@ from policies.facts import Object, Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, warning
 
+SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 """Paths on which vLLM asks for its key (entrypoints/serve/middleware/authenticate.py, 0.29.0)."""
 _ALB = "alb.ingress.kubernetes.io/"
@@ -24,7 +25,6 @@ _ASKS = (
     "nginx.ingress.kubernetes.io/auth-url",
     "nginx.ingress.kubernetes.io/auth-tls-secret",
 )
-_SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
 
 
 class _Doors:
@@ -88,7 +88,7 @@ class _Doors:
         proxy = self.proxies.get((gateway.namespace, name))
         provider = mapping(mapping(proxy.manifest.get("spec")).get("provider")) if proxy else {}
         service = mapping(mapping(provider.get("kubernetes")).get("envoyService"))
-        return mapping(service.get("annotations")).get(_SCHEME)
+        return mapping(service.get("annotations")).get(SCHEME)
 
     def asks(self, item: Object) -> bool:
         """Whether something in front of the engine asks who comes."""

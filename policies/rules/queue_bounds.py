@@ -13,13 +13,13 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._values import amount, before, gib
 
-_SHOWN = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
+SHOWN = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
 
 
 def own(stack: Stack) -> Iterator[Problem]:
     for queue in stack.queues:
         say = error if queue.scheduler == "volcano" else warning
-        for resource, unit, show in _SHOWN:
+        for resource, unit, show in SHOWN:
             sure, most = getattr(queue, f"{resource}_quota"), getattr(queue, f"{resource}_limit")
             if sure is None or most is None or most < 0 or sure <= most + 1e-6:
                 continue

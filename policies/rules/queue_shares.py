@@ -12,12 +12,11 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._accounts import accounts
 from ._places import VGPU_MEMORY, VGPU_NUMBER
-from ._values import amount, before, gib, listed
-from .queue_bounds import effect_of
+from ._values import amount, before, listed
+from .queue_bounds import SHOWN, effect_of
 from .queues import LABELS
 
 VGPU_CORES = "volcano.sh/vgpu-cores"
-_RESOURCES = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
 
 
 def _ceiling(queue: Queue, resource: str) -> float | None:
@@ -27,7 +26,7 @@ def _ceiling(queue: Queue, resource: str) -> float | None:
 
 def limit(stack: Stack) -> Iterator[Problem]:
     for account in accounts(stack):
-        for resource, unit, show in _RESOURCES:
+        for resource, unit, show in SHOWN:
             most = _ceiling(account.queue, resource)
             if most is None:
                 continue
@@ -63,7 +62,7 @@ def quota(stack: Stack) -> Iterator[Problem]:
     for account in accounts(stack):
         if account.queue.scheduler != "kai":
             continue
-        for resource, unit, show in _RESOURCES:
+        for resource, unit, show in SHOWN:
             sure = getattr(account.queue, f"{resource}_quota")
             if sure is None or sure < 0:
                 continue
@@ -114,7 +113,7 @@ def children(stack: Stack) -> Iterator[Problem]:
             if queue.parent not in queues:
                 continue
             parent = queues[queue.parent]
-            for resource, unit, show in _RESOURCES:
+            for resource, unit, show in SHOWN:
                 sure = getattr(queue, f"{resource}_quota")
                 if sure is not None and sure > 0:
                     sums = promised.setdefault(parent.name, {})
@@ -127,7 +126,7 @@ def children(stack: Stack) -> Iterator[Problem]:
                         f"lower it to {show(above)}, or raise the parent's",
                     )
         for name, sums in promised.items():
-            for resource, unit, show in _RESOURCES:
+            for resource, unit, show in SHOWN:
                 sure = getattr(queues[name], f"{resource}_quota")
                 if sure is not None and 0 <= sure < sums.get(resource, 0.0) - 1e-6:
                     yield say(

@@ -15,7 +15,7 @@ from policies.facts.quantities import quantity, real
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_of
-from ._values import amount, gib, literal, version
+from ._values import LOOPBACK, amount, gib, literal, version
 from .kuberay_cluster import ray_workloads
 
 # ray 2.60.0: scripts/scripts.py, options of `ray start`; KubeRay makes --<key>=<value> of every parameter.
@@ -72,7 +72,6 @@ _OPTIONS = (
     "worker-port-list",
 )
 _NUMBERS = ("num-cpus", "num-gpus", "memory", "object-store-memory")
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 # ray 2.60.0: _private/ray_constants.py OBJECT_STORE_MINIMUM_MEMORY_BYTES, REQUIRE_SHM_SIZE_THRESHOLD.
 _LEAST_STORE, _NEEDS_SHM = 75 * 2**20, 10**10
 
@@ -116,7 +115,7 @@ def _parameter(workload: Workload, group: PodGroup, name: str, value: object) ->
         )
     if name == "resources":
         yield from _resources(group, str(value))
-    if name == "dashboard-host" and group.head and str(value) in _LOCAL:
+    if name == "dashboard-host" and group.head and str(value) in LOOPBACK:
         yield error(
             group.where,
             f"dashboard-host is {value}: KubeRay configures Serve through the dashboard from outside the pod and never reaches it",

@@ -12,7 +12,7 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_of
-from ._values import listed
+from ._values import LOOPBACK, listed
 
 SERVE, _DEFAULT = "serve", 8000
 # ray start's and KubeRay's own on every pod: GCS, dashboard, client, metrics, dashboard agent.
@@ -24,7 +24,6 @@ _TAKEN = {
     52365: "the dashboard agent",
 }
 _METRICS = 8080
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _PROXIES = ("Disabled", "HeadOnly", "EveryNode")
 
 
@@ -65,7 +64,7 @@ def _head(workload: Workload, head: PodGroup) -> Iterator[Problem]:
 def _listening(workload: Workload) -> Iterator[Problem]:
     options = mapping(workload.serve_config.get("http_options"))
     host, port = options.get("host"), whole(options.get("port"))
-    if host is not None and str(host) in _LOCAL:
+    if host is not None and str(host) in LOOPBACK:
         yield error(
             workload.where,
             f"Serve's http_options.host is {host}: the endpoint's Service reaches pods by their address, where nobody listens",

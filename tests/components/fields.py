@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,26 +9,25 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-
-def _members(annotation: Any) -> list[Any]:
-    """Types of Annotated, Optional and unions."""
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return _members(typing.get_args(annotation)[0])
-    if origin is typing.Union or isinstance(annotation, types.UnionType):
-        return [member for each in typing.get_args(annotation) for member in _members(each)]
-    return [annotation]
+from components.config.load import members
 
 
 def _nested(annotation: Any) -> type[BaseModel] | None:
-    found = [each for each in _members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
+    found = [each for each in members(annotation) if isinstance(each, type) and issubclass(each, BaseModel)]
     return found[0] if found else None
 
 
 def _entry(annotation: Any) -> Any:
     """What a mapping holds; nothing for any other type."""
-    found = [typing.get_args(each)[1] for each in _members(annotation) if typing.get_origin(each) is dict]
+    found = [typing.get_args(each)[1] for each in members(annotation) if typing.get_origin(each) is dict]
     return found[0] if found else None
+
+
+def longest_start(starts: Mapping[str, Mapping[str, Any]], path: str) -> Mapping[str, Any]:
+    """What the longest of `starts` whose path this one begins with holds; nothing when there is none."""
+    parts = path.split(".")
+    found = (starts.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
+    return next((each for each in found if each is not None), {})
 
 
 def leaves(
@@ -58,7 +56,7 @@ def others(path: str, field: FieldInfo, given: Mapping[str, Any]) -> list[Any]:
     """Values to vary a field to: the one that is given, each other one of a few, else one that differs from the default."""
     if path in given:
         return [given[path]]
-    for kind in _members(field.annotation):
+    for kind in members(field.annotation):
         origin, default = typing.get_origin(kind), field.get_default(call_default_factory=True)
         if origin is typing.Literal:
             return [each for each in typing.get_args(kind) if each != default]

@@ -107,13 +107,6 @@ VALUE: dict[str, Any] = {
 }
 
 
-def start(path: str) -> Values:
-    """The longest start whose path this one begins with."""
-    parts = path.split(".")
-    found = (START.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-    return next((each for each in found if each is not None), {})
-
-
 @functools.lru_cache
 def _effect(text: str) -> tuple[str, str, str, str]:
     env = parse(deep_merge(BASE, json.loads(text)))
@@ -129,7 +122,7 @@ def effect(changes: Values) -> tuple[str, str, str, str]:
 
 @pytest.mark.parametrize("path", sorted(set(LEAVES) - ELSEWHERE))
 def test_a_field_that_is_varied_changes_an_object_a_release_or_the_plan(path: str) -> None:
-    before = start(path)
+    before = fields.longest_start(START, path)
     changed = []
     for value in fields.others(path, LEAVES[path], VALUE):
         for name in reversed(path.split(".")):

@@ -165,13 +165,6 @@ BASE: Values = deep_merge(
 )
 
 
-def start(path: str) -> Values:
-    """The longest start whose path this one begins with."""
-    parts = path.split(".")
-    found = (START.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-    return next((each for each in found if each is not None), {})
-
-
 def change(path: str, value: Any) -> Values:
     """Changes to the service that set the field at `path`."""
     for name in reversed(path.removeprefix("models.").split(".")):
@@ -220,9 +213,9 @@ def variations(path: str, base: Values) -> Iterator[tuple[str, str, list[str]]]:
 
 @pytest.mark.parametrize("path", sorted(set(PATHS) - ELSEWHERE))
 def test_a_field_that_is_varied_changes_a_manifest_or_the_plan(path: str) -> None:
-    figures, manifests, said = effect(start(path))
+    figures, manifests, said = effect(fields.longest_start(START, path))
     assert said == []
-    assert any(each[:2] not in ((figures, manifests), REFUSED) for each in variations(path, start(path)))
+    assert any(each[:2] not in ((figures, manifests), REFUSED) for each in variations(path, fields.longest_start(START, path)))
 
 
 def named(path: str, said: list[str]) -> bool:
@@ -255,7 +248,7 @@ def test_a_field_that_is_said_to_be_unread_changes_no_object(kind: str) -> None:
     for path in sorted(set(PATHS) - ELSEWHERE):
         for prefix in BY_KIND[kind]:
             if path == prefix or path.startswith(prefix + "."):
-                base = deep_merge(start(path), KINDS[kind])
+                base = deep_merge(fields.longest_start(START, path), KINDS[kind])
                 read += [path for each in variations(path, base) if each[1] != effect(base)[1]]
     assert read == [], read
 
