@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from local import tools
+from local import kubectl, tools
 from local.errors import LocalError
 
 
@@ -26,16 +25,7 @@ def reach(namespace: str, service: str, port: int) -> Iterator[str]:
 
 def cluster_ip(namespace: str, service: str) -> str:
     """The Service's address. Raises LocalError when it is not there."""
-    result = subprocess.run(
-        ["kubectl", "-n", namespace, "get", "service", service, "-o", "json"],
-        env=tools.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode:
-        raise LocalError(f"service {namespace}/{service}: {result.stderr.strip()}", fix="run `make up` first")
-    return str(json.loads(result.stdout)["spec"]["clusterIP"])
+    return str(kubectl.read_one("service", namespace, service)["spec"]["clusterIP"])
 
 
 def _connects(address: str, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Two endpoints under the same load in turn: bare vLLM and the stack, or any two. The numbers, their ratios, a table and a plot.
+"""Endpoints under the same load in turn: bare vLLM, the stack, or others. The numbers, their ratios to the first, a table and a plot.
 
 In turn, and several times, so that what else the machine does falls on both alike; a ratio is of the medians of the rounds.
 """
@@ -98,7 +98,7 @@ def measure(
         count = max(concurrency, requests // 4) if concurrency == 1 else max(requests, 2 * concurrency)
         seen: dict[str, list[Round]] = {endpoint.name: [] for endpoint in endpoints}
         for number in range(rounds):
-            # The other one first each time: neither always follows the other's load.
+            # The other end first each time: none always follows the same one's load.
             for endpoint in endpoints if number % 2 == 0 else reversed(endpoints):
                 one = asyncio.run(
                     load.run(endpoint.url, endpoint.model, concurrency=concurrency, requests=count, tokens=tokens)
@@ -109,7 +109,7 @@ def measure(
 
 
 def table(result: Mapping[int, Mapping[str, Figures]], names: Sequence[str]) -> Table:
-    """A row for each endpoint and concurrency, and the second's ratio to the first."""
+    """A row for each endpoint and concurrency, and the ratio of each to the first."""
     made = Table(title="Streamed chat requests, in turn", title_justify="left")
     for column in (
         "concurrency",
@@ -131,16 +131,18 @@ def table(result: Mapping[int, Mapping[str, Figures]], names: Sequence[str]) -> 
                 f"{one.first_p50:.0f} / {one.first_p95:.0f}",
                 f"{one.gap_p50:.1f} / {one.gap_p95:.1f}",
             )
-        base, other = found[names[0]], found[names[1]]
-        made.add_row(
-            "",
-            "[bold]ratio[/bold]",
-            f"[bold]{other.requests_per_second / base.requests_per_second:.2f}[/bold]",
-            f"{other.tokens_per_second / base.tokens_per_second:.2f}",
-            f"{other.first_p50 - base.first_p50:+.0f} / {other.first_p95 - base.first_p95:+.0f}",
-            f"{other.gap_p50 / base.gap_p50:.2f} / {other.gap_p95 / base.gap_p95:.2f}",
-            end_section=True,
-        )
+        base = found[names[0]]
+        for name in names[1:]:
+            other = found[name]
+            made.add_row(
+                "",
+                f"[bold]{name} to {names[0]}[/bold]",
+                f"[bold]{other.requests_per_second / base.requests_per_second:.2f}[/bold]",
+                f"{other.tokens_per_second / base.tokens_per_second:.2f}",
+                f"{other.first_p50 - base.first_p50:+.0f} / {other.first_p95 - base.first_p95:+.0f}",
+                f"{other.gap_p50 / base.gap_p50:.2f} / {other.gap_p95 / base.gap_p95:.2f}",
+                end_section=name == names[-1],
+            )
     return made
 
 
@@ -170,7 +172,8 @@ def plot(result: Mapping[int, Mapping[str, Figures]], names: Sequence[str], path
     for axis, (field, upper, title) in zip(axes, panels, strict=True):
         for number, name in enumerate(names):
             values = [getattr(found[name], field) for found in result.values()]
-            offset = (number - (len(names) - 1) / 2) * 0.38
+            width = 0.76 / len(names)
+            offset = (number - (len(names) - 1) / 2) * width
             errors = None
             if upper:
                 highest = [getattr(found[name], upper) for found in result.values()]
@@ -179,7 +182,12 @@ def plot(result: Mapping[int, Mapping[str, Figures]], names: Sequence[str], path
                     [max(0.0, high - value) for high, value in zip(highest, values, strict=True)],
                 )
             axis.bar(
-                [position + offset for position in positions], values, width=0.36, label=name, yerr=errors, capsize=3
+                [position + offset for position in positions],
+                values,
+                width=width * 0.95,
+                label=name,
+                yerr=errors,
+                capsize=3,
             )
         axis.set_title(title, fontsize=10)
         axis.set_xticks(list(positions), [str(concurrency) for concurrency in result])

@@ -2,23 +2,24 @@
 
 Run: python -m local.bench.serving (the stack must be up). Bare vLLM gets the engine arguments and environment of the stack's own
 engine, read from the live RayService, and no CPU limit. Goal: at least 0.9 of bare vLLM's requests a second at concurrency 8, and at
-most 20 ms more to the median first token.
+most 20 ms more to the median first token. With --plain the same model is also served by a plain vLLM Deployment, in turn with the others:
+what Ray costs, for who asks which kind to take; and what the pods of each hold at rest.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from local import endpoint, stack, tools
-from local.bench import compare, servers
+from local import endpoint, kubectl, stack
+from local.bench import compare, kinds, servers
 from local.errors import LocalError
 from local.progress import console
 
@@ -56,20 +57,6 @@ def engine_of(ray_service: dict[str, Any]) -> Engine:
     )
 
 
-def _ray_service(namespace: str, name: str) -> dict[str, Any]:
-    result = subprocess.run(
-        ["kubectl", "-n", namespace, "get", "rayservice", name, "-o", "json"],
-        env=tools.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode:
-        raise LocalError(f"rayservice {namespace}/{name}: {result.stderr.strip()}", fix="make up")
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -82,6 +69,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each endpoint at each concurrency.")] = 3,
     requests: Annotated[int, typer.Option(min=4, help="Requests a round at concurrency 8.")] = 32,
     tokens: Annotated[int, typer.Option(min=2, help="Tokens of each answer.")] = 32,
+    plain: Annotated[bool, typer.Option(help="Plain vLLM in a Deployment as well.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for serving.json and serving.png.")] = Path("build/bench"),
 ) -> None:
     """Measure, print the table, write the figures and the plot."""
@@ -89,23 +77,26 @@ def main(
     if service not in endpoints:
         raise LocalError(f"the stack exports no endpoint '{service}'", fix="make up")
     served = endpoints[service]
-    engine = engine_of(_ray_service(served["namespace"], service))
-    with (
-        endpoint.reach(served["namespace"], served["service"], served["port"]) as url,
-        servers.bare(engine.folder, engine.name, engine.kwargs, engine.env, _free_port()) as bare_url,
-    ):
-        both = [
-            compare.Endpoint(name="bare vLLM", url=bare_url, model=engine.name),
-            compare.Endpoint(name="stack", url=url, model=engine.name),
-        ]
+    engine = engine_of(kubectl.read_one("rayservice", served["namespace"], service))
+    with ExitStack() as running:
+        url = running.enter_context(endpoint.reach(served["namespace"], served["service"], served["port"]))
+        others = [compare.Endpoint(name="stack", url=url, model=engine.name)]
+        if plain:
+            plain_url = running.enter_context(kinds.plain(service))
+            others.append(compare.Endpoint(name=kinds.PLAIN, url=plain_url, model=engine.name))
+            console.print(kinds.at_rest(served["namespace"], [service, kinds.PLAIN]))
+        bare_url = running.enter_context(
+            servers.bare(engine.folder, engine.name, engine.kwargs, engine.env, _free_port())
+        )
+        measured = [compare.Endpoint(name="bare vLLM", url=bare_url, model=engine.name), *others]
         result = compare.measure(
-            both,
+            measured,
             concurrencies=[int(word) for word in concurrency.split(",")],
             rounds=rounds,
             requests=requests,
             tokens=tokens,
         )
-    names = [one.name for one in both]
+    names = [one.name for one in measured]
     console.print(compare.table(result, names))
     compare.save(result, output / "serving.json")
     compare.plot(result, names, output / "serving.png")

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
-from local.bench import compare, load, servers, serving
+from components.config import PROJECT, load_file
+from components.plan import assemble
+from local import stack
+from local.bench import compare, kinds, load, servers, serving
 from local.bench.load import Reply, Round
 from local.errors import LocalError
 
@@ -168,3 +172,18 @@ def test_figures_of_a_client_without_a_cpu_are_no_result() -> None:
     assert compare.disturbed({8: {"bare": compare.figures([quiet])}}) == ""
     text = compare.disturbed({8: {"bare": compare.figures([quiet]), "stack": compare.figures([starved])}})
     assert text.startswith("not a result: the client got no CPU for part of the time: stack at concurrency 8 (80%)")
+
+
+def test_the_plain_deployment_of_the_comparison_is_the_same_engine_and_one_that_the_plan_accepts(tmp_path: Path) -> None:
+    config = yaml.safe_load((stack.REPO / "Pulumi.local.yaml").read_text())
+    services = config["config"][f"{PROJECT}:services"]
+    services[kinds.PLAIN] = kinds.without_ray(services["chat"])
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(config))
+    planned = assemble(load_file(file), stack.STACK)
+    assert [str(finding) for finding in planned.plan.findings if finding.severity == "error"] == []
+    ray, plain = ({e.name: e for e in spec.engines} for spec in planned.specs)
+    assert ray.keys() == plain.keys()
+    for name, engine in ray.items():
+        assert plain[name].engine_args == engine.engine_args
+        assert plain[name].source == engine.source
