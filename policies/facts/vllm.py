@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS, GONE, LATER, SERVER_ARGS
-from policies.catalog.engine_flags import COMMA_FLAGS, JSON_FLAGS, LIST_FLAGS
-from policies.catalog.engine_values import (
-    CHOICES,
-    FORMS,
-    LISTS,
-    SWITCHES,
-    TEXT_OR_LIST,
-    TEXT_OR_MAPPING,
-    TEXT_OR_SWITCH,
-    TEXTS,
-)
-
 from . import pods
+from .command_line import command_line
 from .quantities import items, mapping, whole
 from .records import Engine, Values, Workload
 
@@ -36,8 +22,10 @@ def is_vllm(manifest: Values) -> bool:
     if manifest.get("kind") not in KINDS or not containers:
         return False
     main = mapping(containers[0])
-    text = " ".join(map(str, [main.get("image", ""), *items(main.get("command")), *items(main.get("args"))]))
-    return any(mark in text for mark in _MARKS)
+    command = " ".join(map(str, [*items(main.get("command")), *items(main.get("args"))]))
+    if items(main.get("command")):  # in place of the image's own: `sleep infinity` in vLLM's image serves nothing
+        return any(mark in command for mark in _MARKS)
+    return any(mark in f"{main.get('image', '')} {command}" for mark in _MARKS)
 
 
 def read(
@@ -116,100 +104,3 @@ def _engine(
         kv_transfer=mapping(args["kv_transfer_config"]) if args.get("kv_transfer_config") else None,
         groups=(group,),
     )
-
-
-def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """(positional model, engine arguments) of a vLLM command: `vllm serve M --x 1`, `python -m vllm.entrypoints... --x=1`,
-    `sh -c "vllm serve ..."`. Flags become names with underscores, JSON and numbers become values."""
-    flat: list[str] = []
-    for word in words:
-        flat.extend(_split(word) if ("vllm" in word and " " in word) else [word])
-    positional: str | None = None
-    args: dict[str, Any] = {}
-    serving = False
-    index = 0
-    while index < len(flat):
-        word = flat[index]
-        index += 1
-        if word == "serve":
-            serving = True
-        elif word.startswith("--"):
-            key, equals, text = word[2:].partition("=")
-            name = _full(_ALIASES.get(key, key).replace("-", "_"))
-            if equals and name in COMMA_FLAGS:
-                args[name] = [_value(each) for each in text.split(",")]
-                continue
-            if not equals and name in LIST_FLAGS:
-                several: list[Any] = []
-                while index < len(flat) and not flat[index].startswith("-"):
-                    several.append(_read(name, flat[index]))
-                    index += 1
-                args[name] = several
-                continue
-            if not equals and name not in SWITCHES and index < len(flat) and not flat[index].startswith("-"):
-                text, equals = flat[index], "="
-                index += 1
-            # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
-            args[name] = True if not equals else _read(name, text)
-        elif word.startswith("-") and len(word) == 3 and word[1:] in _ALIASES and index < len(flat):
-            args[_ALIASES[word[1:]]] = _value(flat[index])
-            index += 1
-        elif serving and positional is None and "vllm" not in word and not word.startswith("-"):
-            positional = word
-    negated = [key for key, value in args.items() if key.startswith("no_") and value is True]
-    for key in negated:
-        del args[key]
-        args[key.removeprefix("no_")] = False
-    return positional, args
-
-
-def _full(name: str) -> str:
-    """argparse takes the beginning of a flag where only one flag begins so: `--tensor-parallel 2`."""
-    if name in _FLAGS or name in GONE:
-        return name
-    begun = [flag for flag in _FLAGS if flag.startswith(name)]
-    return begun[0] if len(begun) == 1 else name
-
-
-# no JSON there: "1.0" is a revision
-_TEXT = frozenset((*CHOICES, *FORMS, *LISTS, *TEXTS, *TEXT_OR_LIST, *TEXT_OR_SWITCH)) - JSON_FLAGS
-_FLAGS = frozenset((*ENGINE_ARGS, *FRONTEND_ARGS, *SERVER_ARGS, *LATER))
-_ALIASES = {
-    "tp": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "q": "quantization",
-}
-
-
-_COMMAND = re.compile(r"vllm\s+serve|-m\s+vllm\.entrypoints")
-
-
-def _split(script: str) -> list[str]:
-    """Words of the vLLM command inside a shell script: from its name to the end of the command; the whole without one."""
-    found = _COMMAND.search(script)
-    text = (script[found.start() :] if found else script).replace("\\\n", " ").replace("\n", " ; ")
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    words: list[str] = []
-    try:
-        for word in lexer:
-            if word and set(word) <= set(";&|<>()"):
-                break
-            words.append(word)
-    except ValueError:  # a quote that never closes
-        return text.split()
-    return words
-
-
-def _read(name: str, text: str) -> Any:
-    if name in SWITCHES or name in _TEXT or (name in TEXT_OR_MAPPING and not text.lstrip().startswith("{")):
-        return text
-    return _value(text)
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text

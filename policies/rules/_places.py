@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import Engine, NodePool, PodGroup, Stack, Taint, Workload
-from policies.facts.quantities import mapping, quantity, real, whole
+from policies.facts.quantities import items, mapping, quantity, real, whole
 
 # Labels that Kubernetes, EKS, Karpenter or NVIDIA's feature discovery put on nodes: no pool declares them.
 _SET_BY_OTHERS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter", "nvidia.com", "k8s.aws", "amazonaws.com")
@@ -166,6 +166,16 @@ def fraction(group: PodGroup) -> float | None:
 def asks_kai_share(group: PodGroup) -> bool:
     """Whether a pod asks KAI for a part of a GPU."""
     return "gpu-fraction" in group.annotations or "gpu-memory" in group.annotations
+
+
+_CHIPS = ("aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/", "habana.ai/gaudi", "huawei.com/Ascend")
+
+
+def asks_otherwise(group: PodGroup) -> bool:
+    """Whether a pod asks for a chip of another maker, or for GPUs by claims (dynamic resource allocation)."""
+    containers = [mapping(mapping(each).get("resources")) for each in items(group.pod.get("containers"))]
+    asked = [str(key) for each in containers for key in (*mapping(each.get("limits")), *mapping(each.get("requests")))]
+    return bool(items(group.pod.get("resourceClaims"))) or any(key.startswith(_CHIPS) for key in asked)
 
 
 def requested_gpus(group: PodGroup) -> float:

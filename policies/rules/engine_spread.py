@@ -15,8 +15,11 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._engines import on_gpus, seats
 from ._places import ray_gpus
-from ._values import amount
+from ._values import amount, before
 from .topology import strategy_of
+
+# From here on vLLM takes Ray only where it is told to; before, it took it by itself for a world larger than the pod (vllm PR#25775).
+_NO_FALLBACK = "0.11.1"
 
 
 def spans_pods(stack: Stack) -> Iterator[Problem]:
@@ -48,6 +51,8 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
         if seat.ray or group is None:
             continue
         backend = seat.args.get("distributed_executor_backend")
+        if backend is None and group.hosts > 1 and before(seat.workload.vllm_version, _NO_FALLBACK):
+            backend = "ray"
         # Pods of a LeaderWorkerSet that Ray joins count together; processes do not leave their pod.
         have, need = ray_gpus(group) * (max(1, group.hosts) if backend == "ray" else 1), seat.ranks
         if have >= 1 and need > have and not seat.args.get("nnodes"):
@@ -55,7 +60,9 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
                 seat.engine.where,
                 f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and its pod has "
                 f"{amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod",
-                "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
+                "set distributed_executor_backend to ray, which joins the pods of the group"
+                if group.hosts > 1 and backend is None
+                else "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
             )
 
 
@@ -127,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         title="vLLM without Ray has all its GPUs in one pod",
         why="The mp backend starts one process for each GPU of its own container and refuses a world that is larger.",
         check=one_pod,
-        sources=("vllm#15217", "vllm 0.29.0: config/parallel.py"),
+        sources=("vllm#15217", "vllm#29447", "vllm PR#25775", "vllm 0.29.0: config/parallel.py"),
     ),
     Rule(
         id="topology-backend",

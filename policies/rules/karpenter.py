@@ -145,8 +145,22 @@ def minimum(stack: Stack) -> Iterator[Problem]:
             )
 
 
-# Resources that EC2 nodes have; others never count, so a limit on them is none.
-_LIMITED = ("cpu", "ephemeral-storage", "memory", "nodes", "nvidia.com/gpu", "pods", "vpc.amazonaws.com/efa")
+# Resources that EC2 nodes have (karpenter-provider-aws pkg/providers/instancetype/types.go computeCapacity); others never count,
+# so a limit on them is none.
+_LIMITED = (
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "cpu",
+    "ephemeral-storage",
+    "habana.ai/gaudi",
+    "memory",
+    "nodes",
+    "nvidia.com/gpu",
+    "pods",
+    "vpc.amazonaws.com/efa",
+    "vpc.amazonaws.com/pod-eni",
+)
 
 
 def _written(where: str, given: Mapping[str, object]) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import Places, asks_kai_share, engine_groups, places
+from ._places import Places, asks_kai_share, asks_otherwise, engine_groups, places
 from ._values import listed
 from .placement import pods
 
@@ -38,6 +38,8 @@ def gpu_asked(stack: Stack) -> Iterator[Problem]:
             continue
         needed = [e for e in workload.engines if e.device == "gpu" and group.name in e.groups]
         home = index.home(group)
+        if needed and asks_otherwise(group):
+            continue
         if needed:
             yield error(
                 group.where,

@@ -57,22 +57,22 @@ def images(stack: Stack) -> Iterator[Problem]:
         for group in pods_of(workload):
             seen = {str(c.get("image", "")) for c in _containers(mapping(group.pod))} or {group.image}
             for image in sorted(seen):
-                yield from _image(group.where, image)
+                yield from _image(group.where, image, "head and workers" if workload.kind.startswith("Ray") else "its pods")
     known = {id(w.manifest) for w in stack.workloads}
     for item in stack.objects:
         if item.kind in _WORKLOAD_KINDS and id(item.manifest) not in known:
             spec = mapping(mapping(item.manifest).get("spec"))
             pod = spec if item.kind == "Pod" else mapping(mapping(spec.get("template")).get("spec"))
             for image in sorted({str(c.get("image", "")) for c in _containers(pod)}):
-                yield from _image(item.where, image)
+                yield from _image(item.where, image, "its pods")
 
 
-def _image(where: str, image: str) -> Iterator[Problem]:
+def _image(where: str, image: str, pods: str) -> Iterator[Problem]:
     reason = unpinned(image)
     if reason is not None:
         yield error(
             where,
-            f"image '{image}' {reason}: head and workers may run different builds after a restart",
+            f"image '{image}' {reason}: {pods} may run different builds after a restart",
             "pin a version tag or a digest (image.tag, image.digest)",
         )
 
@@ -126,15 +126,32 @@ def node_namespaces(stack: Stack) -> Iterator[Problem]:
                 yield warning(where, f"{key} shares the node's {key[4:]} namespace with the pod", f"leave {key} out")
         for volume in map(mapping, items(pod.get("volumes"))):
             path = str(mapping(volume.get("hostPath")).get("path", ""))
-            if path and (
-                path == "/"
-                or path.startswith(("/etc", "/root", "/var/run/docker", "/run/containerd", "/var/lib/kubelet", "/proc"))
-            ):
+            if _takes_over(path, _only_read(pod, str(volume.get("name")))):
                 yield error(
                     where,
                     f"volume '{volume.get('name')}' mounts {path} of the node, from where the node can be taken over",
                     "use an emptyDir, a claim, or a folder of its own",
                 )
+
+
+# Folders from which a pod becomes root of its node, whole or in part. /root/.cache and /root/models hold weights in many guides.
+_WHOLE = ("/", "/etc", "/home", "/root", "/run", "/usr", "/var", "/var/lib", "/var/run")
+_KEYS = ("/root/.aws", "/root/.docker", "/root/.kube", "/root/.ssh")
+_RUNTIME = ("/run/containerd", "/run/docker.sock", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet")
+_PRIVATE = (*_KEYS, *_RUNTIME, "/etc/cni", "/etc/kubernetes", "/etc/shadow", "/etc/ssh")
+_WRITTEN = (*_PRIVATE, "/boot", "/etc", "/proc")  # read-only, time zones and certificates of /etc harm nobody
+
+
+def _takes_over(path: str, read_only: bool) -> bool:
+    given = (path.rstrip("/") or path).replace("/var/run/", "/run/")
+    kept = _PRIVATE if read_only else _WRITTEN
+    return given in _WHOLE or any(given == each or given.startswith(f"{each}/") for each in kept)
+
+
+def _only_read(pod: Mapping[str, Any], volume: str) -> bool:
+    """Whether each container that mounts the volume mounts it read-only."""
+    mounts = [mapping(mount) for container in _containers(pod) for mount in items(container.get("volumeMounts"))]
+    return all(mount.get("readOnly") is True for mount in mounts if mount.get("name") == volume)
 
 
 RULES: tuple[Rule, ...] = (

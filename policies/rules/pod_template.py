@@ -28,6 +28,10 @@ _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
     rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?"
 )
+# KubeRay adds them where the cluster has what they are for (controllers/ray/common/pod.go, utils/constant.go); a container beside
+# Ray's may mount them.
+_MADE_BY_KUBERAY = ("gcs-storage", "ray-logs", "ray-tls", "ray-token", "shared-mem")
+CLUSTERS = ("RayCluster", "RayJob", "RayService")
 _CLAIMS = {"secret": "secretName", "configMap": "name", "persistentVolumeClaim": "claimName"}
 _CHOICES = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
@@ -43,6 +47,7 @@ def volumes(stack: Stack) -> Iterator[Problem]:
             pod = mapping(group.pod)
             declared = [mapping(volume) for volume in items(pod.get("volumes"))]
             names = Counter(str(volume.get("name", "")) for volume in declared)
+            made = _MADE_BY_KUBERAY if workload.kind in CLUSTERS else ()
             for name, count in names.items():
                 if not _NAME.fullmatch(name):
                     yield error(
@@ -55,7 +60,7 @@ def volumes(stack: Stack) -> Iterator[Problem]:
             for name, container in containers(pod):
                 mounts = [mapping(mount) for mount in items(container.get("volumeMounts"))]
                 for mount in mounts:
-                    if str(mount.get("name", "")) not in names:
+                    if str(mount.get("name", "")) not in names and str(mount.get("name", "")) not in made:
                         near = closest_names(str(mount.get("name", "")), tuple(names), 1)
                         yield error(
                             group.where,
