@@ -5,13 +5,14 @@ Not for: whether any pod fits a node (placement.py), or the ports the head opens
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import real
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import Places, asks_kai_share, places
+from ._places import Places, asks_kai_share, places, ray_gpus
 from ._values import gib, literal
 
 _RAY = ("RayService", "RayCluster", "RayJob")
@@ -19,6 +20,8 @@ _RAY = ("RayService", "RayCluster", "RayJob")
 # the head's side, and the dashboard's caches grow for days (docs.ray.io head-node-memory-management).
 LEAST_MEMORY_MIB = 1024
 COMFORTABLE_MEMORY_MIB = 3072
+# Ray's images without CUDA: nothing in them sets NVIDIA_VISIBLE_DEVICES, so NVIDIA's runtime shows them no GPU.
+_WITHOUT_CUDA = re.compile(r"(.*/)?rayproject/ray:(?!.*(gpu|cu\d))[^@]*")
 
 
 def _heads(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
@@ -43,10 +46,12 @@ def _hidden(pod: PodGroup) -> bool:
 
 def gpu_visible(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
-    for _, head in _heads(stack):
+    for workload, head in _heads(stack):
         gpu_nodes = _only_gpu_nodes(index, head)
         if head.gpus or asks_kai_share(head) or (_stated(head, "num-gpus", "GPU") or 0) > 0:
             continue
+        if not gpu_nodes and (_WITHOUT_CUDA.fullmatch(head.image) or not any(map(ray_gpus, workload.groups))):
+            continue  # a cluster of CPUs, or an image that shows no GPU anywhere
         if _stated(head, "num-gpus", "GPU") is None and not _hidden(head):
             message = (
                 "it asks for no GPU, states no num-gpus, and leaves NVIDIA_VISIBLE_DEVICES to the image: "

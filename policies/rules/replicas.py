@@ -25,7 +25,7 @@ def _groups(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
 
 def bounds(stack: Stack) -> Iterator[Problem]:
     kai = stack.batch_scheduler == "kai"
-    for workload, group in _groups(stack):
+    for _, group in _groups(stack):
         low, high, now = group.min, group.max, group.replicas
         for name, value in (("minReplicas", low), ("replicas", now), ("maxReplicas", high)):
             if value is not None and value < 0:
@@ -37,20 +37,14 @@ def bounds(stack: Stack) -> Iterator[Problem]:
                 f"set maxReplicas to at least {low} or minReplicas to at most {high}",
             )
             continue
-        if not workload.autoscaling and (low is None or high is None):
-            missing = " and ".join(n for n, v in (("minReplicas", low), ("maxReplicas", high)) if v is None)
-            yield warning(
-                group.where,
-                f"{missing} not stated while autoscaling is off; operators before the CRD's defaults refuse the cluster",
-                "state minReplicas, replicas and maxReplicas",
-            )
         if low and now is None:
-            yield (error if kai else warning)(
-                group.where,
-                f"minReplicas is {low} and replicas is not stated, which the CRD makes 0"
-                + ("; KAI's pod-grouper refuses a group whose minReplicas is more than its replicas" if kai else ""),
-                f"set replicas to {low}",
-            )
+            if kai:  # KubeRay itself raises replicas to minReplicas (GetWorkerGroupDesiredReplicas)
+                yield error(
+                    group.where,
+                    f"minReplicas is {low} and replicas is not stated, which the CRD makes 0; KAI's pod-grouper refuses a group whose "
+                    "minReplicas is more than its replicas",
+                    f"set replicas to {low}",
+                )
         elif low is not None and now is not None and now < low:
             yield (error if kai else warning)(
                 group.where,

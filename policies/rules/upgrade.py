@@ -104,12 +104,10 @@ def _percentages(where: str, options: object) -> Iterator[Problem]:
 def head_service(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         name = mapping(mapping(workload.head_service).get("metadata")).get("name")
-        if workload.kind in ("RayService", "RayJob") and name:
-            refused = workload.kind == "RayService"
-            yield (error if refused else warning)(
+        if workload.kind == "RayService" and name:  # a RayJob has one cluster at a time, also between retries
+            yield error(
                 workload.where,
-                f"headService.metadata.name '{name}' is set: old and new cluster would share the name, so upgrades hang"
-                + (" and KubeRay refuses it" if refused else ""),
+                f"headService.metadata.name '{name}' is set: old and new cluster would share the name, so upgrades hang and KubeRay refuses it",
                 f"leave it out; the head Service of the active cluster is {workload.name}-head-svc",
             )
 

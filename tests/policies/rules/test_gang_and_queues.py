@@ -53,9 +53,7 @@ def autoscaled(given: Stack, low: int, high: int, **over: Any) -> Stack:
         (with_workers(min=2, replicas=1), ("gang-replica-bounds", "warning")),
         (with_workers(kai_stack(), min=2, replicas=1), ("gang-replica-bounds", "error")),
         (with_workers(kai_stack(), min=2, replicas=None), ("gang-replica-bounds", "error")),
-        (with_workers(min=2, replicas=None), ("gang-replica-bounds", "warning")),
         (with_workers(replicas=9), ("gang-replica-bounds", "warning")),
-        (with_workers(min=None), ("gang-replica-bounds", "warning")),
         (with_engine(min_replicas=3, max_replicas=3), ("gang-replica-gpus", "error")),
         (with_engine(min_replicas=2, max_replicas=3, autoscaled=True), ("gang-replica-gpus", "warning")),
         (with_engine(tensor=4, bundles=({"GPU": 1},) * 4), ("gang-replica-gpus", "error")),
@@ -72,6 +70,16 @@ def autoscaled(given: Stack, low: int, high: int, **over: Any) -> Stack:
 )
 def test_what_is_wrong_with_replica_counts(given: Stack, expected: tuple[str, str]) -> None:
     assert expected in found(given)
+
+
+@pytest.mark.parametrize("given", [with_workers(min=None), with_workers(max=None), with_workers(min=2, replicas=None)])
+def test_what_the_crd_and_kuberay_fill_in_need_not_be_stated(given: Stack) -> None:
+    assert "gang-replica-bounds" not in {rule for rule, _ in found(given)}
+
+
+def test_a_job_may_name_its_head_service() -> None:
+    named = with_service(kind="RayJob", head_service={"metadata": {"name": "chat-head"}})
+    assert "upgrade-head-service" not in {rule for rule, _ in found(named)}
 
 
 def test_an_autoscaled_service_between_its_bounds_is_fine() -> None:

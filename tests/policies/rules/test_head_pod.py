@@ -46,6 +46,13 @@ def test_what_is_wrong_with_the_head(given: Stack, expected: list[tuple[str, str
     assert of_pods(given) == expected
 
 
+@pytest.mark.parametrize("image", ["rayproject/ray:2.60.0", "mirror.example.com/rayproject/ray:2.60.0-py312-cpu"])
+def test_an_image_without_cuda_shows_a_head_no_gpu(image: str) -> None:
+    bare = {"ray_start_params": {"num-cpus": "0"}, "env": {}}
+    assert "head-gpu-visible" not in {rule for rule, _ in found(with_head(image=image, **bare))}
+    assert "head-gpu-visible" in {rule for rule, _ in found(with_head(image=image + "-gpu", **bare))}
+
+
 def of_pods(given: Stack) -> list[tuple[str, str]]:
     """What is found of pods; what is found of the pools that a test changed for them is judged in test_system_nodes.py."""
     return [each for each in found(given) if not each[0].startswith("pool-")]

@@ -1,0 +1,177 @@
+"""Reader of the command line of vLLM's server: flags become engine arguments, as vLLM's own parser reads them.
+
+For: the reader of plain vLLM Deployments (vllm.py). Not for: whether an argument exists or has a good value (rules/engine_args.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS, GONE, LATER, SERVER_ARGS
+from policies.catalog.engine_flags import COMMA_FLAGS, JSON_FLAGS, LIST_FLAGS
+from policies.catalog.engine_values import (
+    CHOICES,
+    FORMS,
+    LISTS,
+    SWITCHES,
+    TEXT_OR_LIST,
+    TEXT_OR_MAPPING,
+    TEXT_OR_SWITCH,
+    TEXTS,
+)
+
+
+def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
+    """(positional model, engine arguments) of a vLLM command: `vllm serve M --x 1`, `python -m vllm.entrypoints... --x=1`,
+    `sh -c "vllm serve ..."`. Flags become names with underscores, JSON and numbers become values."""
+    flat: list[str] = []
+    for word in words:
+        flat.extend(_split(word) if ("vllm" in word and " " in word) else [word])
+    positional: str | None = None
+    args: dict[str, Any] = {}
+    serving = False
+    index = 0
+    while index < len(flat):
+        word = _long(flat[index], flat[index + 1 : index + 2])
+        index += 1
+        if word == "serve":
+            serving = True
+        elif word.startswith("--"):
+            key, equals, text = word[2:].partition("=")
+            if "." in key:
+                if not equals and index < len(flat):
+                    text = flat[index]
+                    index += 1
+                _nest(args, key, text)
+                continue
+            name = _full(key.replace("-", "_"))
+            if equals and name in COMMA_FLAGS:
+                args[name] = [_value(each) for each in text.split(",")]
+                continue
+            if not equals and name in LIST_FLAGS:
+                several: list[Any] = []
+                while index < len(flat) and not _flag(flat[index]):
+                    several.append(_read(name, flat[index]))
+                    index += 1
+                args[name] = several
+                continue
+            if not equals and name not in SWITCHES and index < len(flat) and not _flag(flat[index]):
+                text, equals = flat[index], "="
+                index += 1
+            # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
+            args[name] = True if not equals else _read(name, text)
+        elif serving and positional is None and "vllm" not in word and not word.startswith("-"):
+            positional = word
+    negated = [key for key, value in args.items() if key.startswith("no_") and value is True]
+    for key in negated:
+        del args[key]
+        args[key.removeprefix("no_")] = False
+    return positional, args
+
+
+def _flag(word: str) -> bool:
+    """Whether a word begins the next flag; a negative number (`--max-model-len -1`) is a value."""
+    return word.startswith("-") and not re.fullmatch(r"-\d+(\.\d*)?", word)
+
+
+def _long(word: str, after: list[str]) -> str:
+    """A short option in its long form: `-tp`, `-cc.mode=3`, `-O3`, `-O 2`."""
+    if not word.startswith("-") or word.startswith("--"):
+        return word
+    if word.startswith("-O") and (word[2:3].isdigit() or word[2:3] == "="):
+        return f"--optimization-level={word[2:].lstrip('=')}"
+    if word == "-O" and after and after[0] in ("0", "1", "2", "3"):
+        return "--optimization-level"
+    key, mark, rest = re.fullmatch(r"-([^.=]*)([.=]?)(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"--{_ALIASES[key]}{mark}{rest}" if key in _ALIASES else word
+
+
+def _nest(args: dict[str, Any], key: str, text: str) -> None:
+    """`--speculative-config.method mtp` is one key of a mapping; several flags of one mapping are put together, `+` makes a list."""
+    flag, *path = key.split(".")
+    value: Any = text.split(",") if path[-1].endswith("+") else _value(text)
+    path[-1] = path[-1].removesuffix("+")
+    name = _full(flag.replace("-", "_"))
+    if not isinstance(args.get(name), dict):
+        args[name] = {}
+    inner = args[name]
+    for step in path[:-1]:
+        if not isinstance(inner.get(step), dict):
+            inner[step] = {}
+        inner = inner[step]
+    last = path[-1]
+    inner[last] = [*inner[last], *value] if isinstance(value, list) and isinstance(inner.get(last), list) else value
+
+
+def _full(name: str) -> str:
+    """argparse takes the beginning of a flag where only one flag begins so: `--tensor-parallel 2`."""
+    if name in _FLAGS or name in GONE:
+        return name
+    begun = [flag for flag in _FLAGS if flag.startswith(name)]
+    return begun[0] if len(begun) == 1 else name
+
+
+# no JSON there: "1.0" is a revision
+_TEXT = frozenset((*CHOICES, *FORMS, *LISTS, *TEXTS, *TEXT_OR_LIST, *TEXT_OR_SWITCH)) - JSON_FLAGS
+_FLAGS = frozenset((*ENGINE_ARGS, *FRONTEND_ARGS, *SERVER_ARGS, *LATER))
+# Short options of vLLM 0.32 (engine/arg_utils.py add_cli_args); `--tp` is none, and argparse takes it for a beginning.
+_ALIASES = {
+    "ac": "attention_config",
+    "cc": "compilation_config",
+    "dc": "diffusion_config",
+    "dcp": "decode_context_parallel_size",
+    "dp": "data_parallel_size",
+    "dpa": "data_parallel_address",
+    "dpb": "data_parallel_backend",
+    "dpe": "data_parallel_external_lb",
+    "dph": "data_parallel_hybrid_lb",
+    "dpl": "data_parallel_size_local",
+    "dpm": "data_parallel_multi_port_external_lb",
+    "dpn": "data_parallel_rank",
+    "dpp": "data_parallel_rpc_port",
+    "dpr": "data_parallel_start_rank",
+    "ep": "enable_expert_parallel",
+    "n": "nnodes",
+    "pcp": "prefill_context_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "q": "quantization",
+    "r": "node_rank",
+    "sc": "speculative_config",
+    "tp": "tensor_parallel_size",
+}
+
+
+_COMMAND = re.compile(r"vllm\s+serve|-m\s+vllm\.entrypoints")
+
+
+def _split(script: str) -> list[str]:
+    """Words of the vLLM command inside a shell script: from its name to the end of the command; the whole without one."""
+    found = _COMMAND.search(script)
+    text = (script[found.start() :] if found else script).replace("\\\n", " ").replace("\n", " ; ")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if word and set(word) <= set(";&|<>()"):
+                break
+            words.append(word)
+    except ValueError:  # a quote that never closes
+        return text.split()
+    return words
+
+
+def _read(name: str, text: str) -> Any:
+    if name in SWITCHES or name in _TEXT or (name in TEXT_OR_MAPPING and not text.lstrip().startswith("{")):
+        return text
+    return _value(text)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,42 @@
+"""Flags of vLLM's server as its own parser reads them (vllm 0.32: utils/argparse_utils.py, engine/arg_utils.py)."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from policies.facts.command_line import command_line
+
+
+@pytest.mark.parametrize(
+    ("flags", "args"),
+    [
+        (
+            "--speculative-config.method mtp --speculative-config.num_speculative_tokens=1",
+            {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}},
+        ),
+        (
+            '--speculative_config \'{"method": "mtp"}\' -sc.num_speculative_tokens 1',
+            {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}},
+        ),
+        (
+            "-cc.pass_config.fuse_allreduce_rms True -cc.pass_config.enable_sp=true -cc.custom_ops+ none,+silu",
+            {
+                "compilation_config": {
+                    "pass_config": {"fuse_allreduce_rms": "True", "enable_sp": True},
+                    "custom_ops": ["none", "+silu"],
+                }
+            },
+        ),
+        ("--limit-mm-per-prompt.image 4 --seed 1", {"limit_mm_per_prompt": {"image": 4}, "seed": 1}),
+        ("-O3", {"optimization_level": 3}),
+        ("-O 2 -tp 4", {"optimization_level": 2, "tensor_parallel_size": 4}),
+        ("-tp=2 -dp 4 -dpl 2 -ep", {"tensor_parallel_size": 2, "data_parallel_size": 4, "data_parallel_size_local": 2, "enable_expert_parallel": True}),
+        ("-q awq -dcp 2", {"quantization": "awq", "decode_context_parallel_size": 2}),
+        ("--max-model-len -1 --seed 0", {"max_model_len": -1, "seed": 0}),
+    ],
+)  # fmt: skip
+def test_flags_become_arguments(flags: str, args: dict[str, Any]) -> None:
+    assert command_line(["vllm", "serve", "a/b", *shlex.split(flags)]) == ("a/b", args)
