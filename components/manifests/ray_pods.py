@@ -125,8 +125,11 @@ def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
     if group.device == "cpu":
         return {}, {}
     if group.hosts > 1 and group.pool is not None and group.pool.efa:
-        # Without the devices NCCL falls back to TCP between the pods of a replica (aws-ofi-nccl#1063).
-        return {GPU: f"{group.gpus_per_pod}", EFA: f"{group.pool.efa_declared_interfaces or 1}"}, {}
+        # Without the devices NCCL falls back to TCP between the pods of a replica (aws-ofi-nccl#1063). A pod with a part of a
+        # node's GPUs takes that part of its interfaces, so that the node's other GPUs can be used.
+        interfaces, gpus_of_node = group.pool.efa_declared_interfaces or 1, group.pool.gpus_per_node or 1
+        share = max(1, interfaces * min(group.gpus_per_pod, gpus_of_node) // gpus_of_node)
+        return {GPU: f"{group.gpus_per_pod}", EFA: f"{share}"}, {}
     sharing = group.pool.sharing if group.pool else None
     count = f"{group.gpus_per_pod}"
     if group.gpu_fraction and sharing and sharing.strategy == "kai":

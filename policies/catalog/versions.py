@@ -51,6 +51,15 @@ COMPATIBILITY: tuple[Support, ...] = (
 # Kubernetes minors that EKS makes clusters of, extended support included; newer ones may have come since CHECKED_ON. 1.31 left
 # extended support on 2026-11-26 (docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html; endoflife.date/amazon-eks).
 EKS_FIRST, EKS_LAST = "1.32", "1.36"
+# End of EKS' standard support of each minor; extended support ends a year later (same pages; 1.36:
+# aws-samples/sample-aws-genai-ops-demos PR#86, 2026-08-03).
+EKS_STANDARD_UNTIL: Mapping[str, str] = {
+    "1.32": "2026-03-23",
+    "1.33": "2026-07-29",
+    "1.34": "2026-12-02",
+    "1.35": "2027-03-27",
+    "1.36": "2027-08-02",
+}
 
 # Fields of the cluster spec (spec of a RayCluster, rayClusterConfig, rayClusterSpec) and of the kinds' own specs, by the
 # KubeRay minor that brought them: the CRDs of tags v1.2.2, v1.3.2, v1.4.2, v1.5.1, v1.6.1 and v1.7.0 compared. [] is a list.

@@ -20,6 +20,8 @@ _ARCHITECTURE = {"x86_64": "amd64", "arm64": "arm64"}
 # Volcano's vGPU memory resource is in MiB; KAI's annotations are read by its admission webhook.
 VGPU_NUMBER, VGPU_MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 
+EFA = "vpc.amazonaws.com/efa"
+
 
 class Places:
     """Pools by what selects them. One index for a stack, built in one pass over its pools.
@@ -227,7 +229,7 @@ def mig_instances(pool: NodePool, profile: str | None) -> int:
 
 
 def node_part(group: PodGroup, pool: NodePool) -> float:
-    """Part of a node of `pool` that one pod takes: the largest of GPU, CPU and memory. Over 1: it fits on none."""
+    """Part of a node of `pool` that one pod takes: the largest of GPU, CPU, memory and EFA interfaces. Over 1: it fits on none."""
     parts = [0.0]
     if pool.gpus_per_node:
         parts.append(physical_gpus(group, pool) / pool.gpus_per_node)
@@ -235,6 +237,8 @@ def node_part(group: PodGroup, pool: NodePool) -> float:
         parts.append(group.cpu_milli / pool.cpu_milli)
     if group.memory_mib and pool.memory_mib:
         parts.append(group.memory_mib / pool.memory_mib)
+    if pool.efa_declared_interfaces and (interfaces := whole(group.limits.get(EFA))):
+        parts.append(interfaces / pool.efa_declared_interfaces)
     return max(parts)
 
 

@@ -6,12 +6,14 @@ Not for: Karpenter's own Kubernetes versions (karpenter.py), or versions inside 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 from policies.catalog.versions import (
     CHECKED_ON,
     EKS_FIRST,
     EKS_LAST,
+    EKS_STANDARD_UNTIL,
     KUBERAY_CLUSTER_FIELDS,
     KUBERAY_GATES,
     KUBERAY_OWN_FIELDS,
@@ -24,6 +26,7 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._values import before, chart_name, dig, listed, releases
 
+_SOON = timedelta(days=90)
 _CLUSTER_SPEC = {"RayCluster": None, "RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 
 
@@ -59,6 +62,27 @@ def eks(stack: Stack) -> Iterator[Problem]:
             "cluster",
             f"Kubernetes {stack.versions.kubernetes} is newer than what EKS was known to offer on {CHECKED_ON} ({EKS_LAST})",
             "see `aws eks describe-cluster-versions`, which `make preflight` asks as well",
+        )
+    else:
+        yield from _standard_support(".".join(map(str, minor)))
+
+
+def _standard_support(minor: str) -> Iterator[Problem]:
+    """By the catalog's date and not by the clock: the same config has the same findings until the catalog is looked through again."""
+    end, today = date.fromisoformat(EKS_STANDARD_UNTIL[minor]), date.fromisoformat(CHECKED_ON)
+    later = [each for each, until in EKS_STANDARD_UNTIL.items() if date.fromisoformat(until) - today > _SOON]
+    use = f"set kubernetes_version to {' or '.join(later)}; a cluster that is there goes up one minor at a time"
+    if end <= today:
+        yield warning(
+            "cluster",
+            f"EKS' standard support of Kubernetes {minor} ended on {end}: the control plane costs six times as much, or EKS upgrades it by itself",
+            use,
+        )
+    elif end - today <= _SOON:
+        yield warning(
+            "cluster",
+            f"EKS' standard support of Kubernetes {minor} ends on {end}: from then on the control plane costs six times as much, or EKS upgrades it by itself",
+            use,
         )
 
 
@@ -131,13 +155,16 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="versions-eks",
-        title="EKS offers the Kubernetes version",
+        title="EKS offers the Kubernetes version, and supports it for a while",
         why=(
             "EKS supports a minor for 14 months and for 12 more at six times the price, then upgrades the cluster by itself and makes no new one. What it does "
             "not offer is refused when the control plane is created, after the network was made."
         ),
         check=eks,
-        sources=("https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",),
+        sources=(
+            "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
+            "aws-samples/sample-aws-genai-ops-demos#84",
+        ),
     ),
     Rule(
         id="kuberay-fields",

@@ -5,16 +5,15 @@ Not for: GPUs (placement_gpu.py, sharing.py), or how quantities are written (pod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policies.facts import NodePool, PodGroup, Stack
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import places
+from ._places import EFA, physical_gpus, places, pods_at_most
 from ._values import amount
-from .network import EFA
 from .placement import pods
 from .pool_types import rows
 
@@ -28,11 +27,13 @@ _OTHER_CHIPS = ("amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuronco
 
 def offered(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
-    for _, group in pods(stack):
+    for workload, group in pods(stack):
         asked = _asked(group.pod)
         if not asked:
             continue
         pools = index.open(group) if group.node_selector else ()
+        if EFA in asked and not group.head and pods_at_most(workload, group) > 1:
+            yield from _alone(asked[EFA], group, pools)
         for resource, number in asked.items():
             said = [_missing(resource, number, group, pool) for pool in pools]
             if said and all(said) and said[0] is not None:
@@ -100,8 +101,7 @@ def _efa(number: float, pool: NodePool, pending: str) -> tuple[str, str, bool] |
             "set efa: true on the pool",
             certain,
         )
-    known = [row.efa_interfaces for row in rows(pool) if row.efa_interfaces]
-    most = pool.efa_declared_interfaces or max(known, default=0)
+    most = _interfaces(pool)
     if not most or number <= most:
         return None
     return (
@@ -109,6 +109,29 @@ def _efa(number: float, pool: NodePool, pending: str) -> tuple[str, str, bool] |
         f"ask for at most {most}",
         True,
     )
+
+
+def _alone(number: float, group: PodGroup, pools: Sequence[NodePool]) -> Iterator[Problem]:
+    """Pods that take more of a node's interfaces than of its GPUs, so that some of its GPUs are never used."""
+    for pool in pools:
+        most, gpus = _interfaces(pool), physical_gpus(group, pool)
+        if not pool.efa or not most or not gpus or not pool.gpus_per_node or number > most:
+            continue
+        by_gpus, by_interfaces = int(pool.gpus_per_node // gpus), int(most // number)
+        if by_interfaces < by_gpus:
+            share = int(most * gpus // pool.gpus_per_node)
+            yield warning(
+                group.where,
+                f"each of its pods takes {amount(number)} of the {most} {EFA} and {amount(gpus)} of the {pool.gpus_per_node} GPUs of a node of {pool.where}: "
+                f"{by_interfaces} on a node where {by_gpus} would fit, and the other GPUs stay idle",
+                f"ask for {share}, or for all GPUs of a node" if share else "ask for all GPUs of a node",
+            )
+            return
+
+
+def _interfaces(pool: NodePool) -> int:
+    """EFA interfaces of one node; 0 where it is not known."""
+    return pool.efa_declared_interfaces or max((row.efa_interfaces for row in rows(pool)), default=0)
 
 
 def _device(resource: str, group: PodGroup, pool: NodePool, pending: str) -> tuple[str, str, bool] | None:

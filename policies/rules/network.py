@@ -11,11 +11,9 @@ from policies.facts import Engine, NodePool, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import engine_groups, engine_pods, places
+from ._places import EFA, engine_groups, engine_pods, places
 from ._values import literal
 from .pool_types import rows
-
-EFA = "vpc.amazonaws.com/efa"
 
 
 def _spread(stack: Stack) -> Iterator[tuple[Workload, Engine, PodGroup, NodePool]]:

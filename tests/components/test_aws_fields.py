@@ -28,7 +28,7 @@ CLUSTER: dict[str, dict[str, Any]] = {
     "region": {"region": "eu-west-1"},
     "name": {"name": "other"},
     "create": {"create": False, "name": "there", "network": GIVEN_NETWORK},
-    "kubernetes_version": {"kubernetes_version": "1.34"},
+    "kubernetes_version": {"kubernetes_version": "1.36"},
     "support": {"support": "extended"},
     "addon_versions": {"addon_versions": {"coredns": "v1.0.0-eksbuild.1"}},
     "network": {"network": {"cidr": "10.1.0.0/16"}},

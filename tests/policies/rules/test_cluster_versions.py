@@ -56,6 +56,43 @@ def test_what_is_validated_or_not_in_the_table_is_no_finding(chart: str, version
     assert problems(Stack(releases=(release(chart, version),), versions=Versions(kubernetes=kubernetes))) == []
 
 
+def eks(kubernetes: str, **fields: Any) -> list[str]:
+    given = Stack(versions=Versions(kubernetes=kubernetes), **{"cluster": "aws", "cluster_made": True, **fields})
+    return problems(given)
+
+
+MEND = "set kubernetes_version to 1.35 or 1.36; a cluster that is there goes up one minor at a time [versions-eks]"
+
+
+def test_a_minor_out_of_standard_support_costs_more() -> None:
+    assert eks("1.33") == [
+        "cluster: EKS' standard support of Kubernetes 1.33 ended on 2026-07-29: the control plane costs six times as much, or EKS "
+        f"upgrades it by itself; {MEND}"
+    ]
+
+
+def test_a_minor_whose_standard_support_ends_soon_is_said() -> None:
+    assert eks("1.34.1") == [
+        "cluster: EKS' standard support of Kubernetes 1.34 ends on 2026-12-02: from then on the control plane costs six times as much, or EKS "
+        f"upgrades it by itself; {MEND}"
+    ]
+
+
+def test_minors_in_standard_support_and_other_clusters_are_fine() -> None:
+    assert [
+        eks("1.35"),
+        eks("1.36"),
+        eks("1.33", cluster="existing"),
+        eks("1.33", cluster_made=False, complete=True),
+    ] == [[]] * 4
+
+
+def test_the_dates_of_support_are_in_the_order_of_the_minors_that_eks_offers() -> None:
+    minors, dates = list(table.EKS_STANDARD_UNTIL), list(table.EKS_STANDARD_UNTIL.values())
+    assert (minors[0], minors[-1]) == (table.EKS_FIRST, table.EKS_LAST)
+    assert dates == sorted(dates)
+
+
 def test_without_a_known_kubernetes_nothing_is_said() -> None:
     assert problems(Stack(releases=(release("volcano", "1.10.0"),))) == []
 

@@ -10,7 +10,7 @@ import pytest
 from policies import rules
 from policies.facts import Sharing, Stack
 
-from .stacks import core, l4, stack, with_workers
+from .stacks import core, h100, l4, stack, with_workers
 
 EFA, SHORT, DOUBTED = "vpc.amazonaws.com/efa", [("placement-resources", "error")], [("placement-resources", "warning")]
 
@@ -55,6 +55,39 @@ def said(given: Stack) -> list[tuple[str, str]]:
 )  # fmt: skip
 def test_what_nodes_have(given: list[tuple[str, str]], expected: list[tuple[str, str]]) -> None:
     assert given == expected
+
+
+def of_p5(gpus: str, interfaces: str, **workers: Any) -> Stack:
+    """Two worker pods on p5.48xlarge: 8 GPUs and 32 interfaces a node."""
+    limits = {"nvidia.com/gpu": gpus, EFA: interfaces}
+    pod = {"containers": [{"name": "ray-worker", "resources": {"limits": limits}}]}
+    given = with_workers(
+        **{"pod": pod, "limits": limits, "gpus": int(gpus), "min": 2, "replicas": 2, "max": 2, **workers},
+        node_selector={"llm-serving/pool": "h100"},
+    )
+    return replace(given, pools=(core(), h100()))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "interfaces", "expected"),
+    [("4", "32", DOUBTED), ("4", "17", DOUBTED), ("4", "16", []), ("8", "32", []), ("1", "4", []), ("1", "8", DOUBTED)],
+)
+def test_pods_that_take_more_of_a_nodes_interfaces_than_of_its_gpus(
+    gpus: str, interfaces: str, expected: list[tuple[str, str]]
+) -> None:
+    assert said(of_p5(gpus, interfaces)) == expected
+
+
+def test_one_pod_alone_may_take_all_interfaces_of_a_node() -> None:
+    assert said(of_p5("4", "32", min=1, replicas=1, max=1)) == []
+
+
+def test_pods_that_take_all_interfaces_are_counted_one_to_a_node() -> None:
+    given = of_p5("4", "32")
+    few = replace(given, pools=(core(), h100(max=1)))
+    assert [f.rule for f in rules.check(few, rules=rules.capacity.RULES) if f.severity == "error"] == ["capacity-pool"]
+    shared = replace(of_p5("4", "16"), pools=(core(), h100(max=1)))
+    assert [f.rule for f in rules.check(shared, rules=rules.capacity.RULES) if f.severity == "error"] == []
 
 
 def test_nothing_is_said_of_pods_as_they_are_made() -> None:
