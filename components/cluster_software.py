@@ -1,6 +1,6 @@
 """The cluster software of an environment, in order: what others need first, workloads' needs last.
 
-monitoring (its CRDs let others be scraped) -> GPU Operator, EFA, load balancers, node autoscaler and Karpenter's pools ->
+monitoring (its CRDs let others be scraped) -> GPU Operator, DRA driver, EFA, load balancers, node autoscaler and Karpenter's pools ->
 batch scheduler and its queues -> Gateway -> KubeRay. On destroy the same in reverse, after the workloads are gone.
 Not for deciding what is installed (manifests/releases.py).
 """
@@ -28,6 +28,8 @@ AFTER: Mapping[str, tuple[str, ...]] = {
     "aws-efa-k8s-device-plugin": (),
     "aws-load-balancer-controller": ("kube-prometheus-stack",),
     "cluster-autoscaler": ("kube-prometheus-stack",),
+    # The operator's feature discovery gives nodes the labels by which the driver knows them (nvidia.com/gpu.clique).
+    "dra-driver-nvidia-gpu": ("gpu-operator",),
     # Its webhook and reservation pods name the RuntimeClass that the GPU Operator makes (KAI-Scheduler#340).
     "kai-scheduler": ("gpu-operator",),
     "gateway-helm": (),

@@ -128,6 +128,18 @@ EFA_PLUGIN = Chart(
     namespace="kube-system",
     source="https://github.com/aws/eks-charts/tree/v0.0.242/stable/aws-efa-k8s-device-plugin",
 )
+# The version that GPU Operator v26.7.0 names for its own DRA stack (deployments/gpu-operator/values.yaml, draDriver).
+DRA_DRIVER = Chart(
+    name="dra-driver-nvidia-gpu",
+    version="0.5.0",
+    repository="oci://registry.k8s.io/dra-driver-nvidia/charts",
+    namespace="dra-driver-nvidia-gpu",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/v0.5.0/deployments/helm/dra-driver-nvidia-gpu",
+    crds=tuple(
+        f"{_RAW}/kubernetes-sigs/dra-driver-nvidia-gpu/v{{version}}/deployments/helm/dra-driver-nvidia-gpu/crds/resource.nvidia.com_{kind}.yaml"
+        for kind in ("computedomaincliques", "computedomains")
+    ),
+)
 GATEWAY = Chart(
     name="gateway-helm",
     version="v1.9.0",
@@ -146,6 +158,7 @@ GATEWAY_CRDS = Chart(
 
 CHARTS: tuple[Chart, ...] = (
     CLUSTER_AUTOSCALER,
+    DRA_DRIVER,
     EFA_PLUGIN,
     GATEWAY,
     GATEWAY_CRDS,

@@ -74,6 +74,8 @@ class Worker(PodShape):
     """GPUs of one pod; derived: what one engine needs on one node."""
     hosts: Positive | None = None
     """Pods of one multi-host replica (numOfHosts); derived from pipeline parallel."""
+    compute_domain: bool | None = None
+    """Claim an IMEX channel, without which NVLink ends at the node; derived: true where a replica spans nodes that NVLink joins (GB200)."""
     min: NonNegative | None = None
     """Fewest pods (minReplicas); derived from the models' replicas."""
     replicas: NonNegative | None = None

@@ -85,6 +85,10 @@ class EfaPlugin(Component):
     """AWS' device plugin for Elastic Fabric Adapters. Derived: installed when a pool on AWS has EFA."""
 
 
+class DraDriver(Component):
+    """NVIDIA's DRA driver, for ComputeDomains: NVLink between nodes. Derived: installed when a pool has GPUs that need it (GB200)."""
+
+
 class LoadBalancerController(Component):
     """AWS Load Balancer Controller. Derived: installed on AWS when a service is exposed by a load balancer."""
 
@@ -134,6 +138,8 @@ class Software(Strict):
     """Karpenter or cluster-autoscaler."""
     efa_plugin: EfaPlugin = EfaPlugin.model_construct()
     """EFA device plugin."""
+    dra_driver: DraDriver = DraDriver.model_construct()
+    """NVIDIA DRA driver."""
     load_balancer_controller: LoadBalancerController = LoadBalancerController.model_construct()
     """AWS Load Balancer Controller."""
     monitoring: Monitoring = Monitoring.model_construct()

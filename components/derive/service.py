@@ -13,7 +13,7 @@ from typing import Any
 from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
 from components.derive import engines as engine_args
-from components.derive import observability, request_path, startup
+from components.derive import nvlink, observability, request_path, startup
 from components.derive.packing import gpus_for
 from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
@@ -220,6 +220,9 @@ def _group(
     maximum = worker.max if worker.max is not None else max(count("max"), minimum)
     replicas = worker.replicas if worker.replicas is not None else minimum
     physical, per_node = _physical(pool, gpus_per_pod, fraction, mig, device)
+    channel = nvlink.claims_channel(worker.compute_domain, pool, device=device, hosts=hosts)
+    if channel:
+        per_node = 1  # a node has one channel
     cpu, memory = _pod_size(config, pool, per_node)
     return GroupSpec(
         name=name,
@@ -231,6 +234,7 @@ def _group(
         shared=shared,
         gpu_fraction=fraction,
         mig_profile=mig,
+        compute_domain=channel,
         min=minimum,
         replicas=replicas,
         max=maximum,

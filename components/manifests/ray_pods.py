@@ -8,7 +8,7 @@ from typing import Any
 from components.config import PodShape, SecretKey, Volume
 from components.config.pools import POOL_LABEL
 from components.derive.spec import GroupSpec, ServiceSpec
-from components.manifests import engine_logs
+from components.manifests import compute_domain, engine_logs
 from components.manifests.pod_labels import labelled
 from components.manifests.serve_config import GROUP_STOCK, group_resource
 from components.node_pools import node_selector
@@ -75,7 +75,7 @@ def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
     cpu, memory = group.cpu or DEFAULT_CPU, group.memory_gib or DEFAULT_MEMORY_GIB
     env = {"FI_PROVIDER": "efa"} if EFA in limits else {}
     made = _template(spec, spec.config.worker, role, env, cpu, memory, limits, group.pool, annotations, group.pool_name)
-    return engine_logs.mounted(made, spec)
+    return compute_domain.claimed(engine_logs.mounted(made, spec), spec, group)
 
 
 def _ray_resources(spec: ServiceSpec, group: GroupSpec, cpu: float) -> dict[str, str]:

@@ -16,6 +16,7 @@ from components.config.software import Component
 from components.manifests import (
     autoscaler,
     aws_addons,
+    dra_driver,
     gateway,
     gpu_operator,
     kai,
@@ -58,6 +59,7 @@ PARTS: tuple[Part, ...] = (
     Part(field="gateway", chart=versions.GATEWAY, needed=gateway.needed, values=gateway.values),
     Part(field="keda", chart=versions.KEDA, needed=vllm_scaling.keda_needed, values=vllm_scaling.keda_values),
     Part(field="gpu_operator", chart=versions.GPU_OPERATOR, needed=gpu_operator.needed, values=gpu_operator.values),
+    Part(field="dra_driver", chart=versions.DRA_DRIVER, needed=dra_driver.needed, values=dra_driver.values),
     Part(field="efa_plugin", chart=versions.EFA_PLUGIN, needed=aws_addons.efa_needed, values=aws_addons.efa_values),
     Part(
         field="load_balancer_controller",

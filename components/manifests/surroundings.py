@@ -9,6 +9,7 @@ from typing import Any
 
 from components.derive.spec import ServiceSpec
 from components.manifests import (
+    compute_domain,
     disruption,
     engine_logs,
     external_secrets,
@@ -28,6 +29,7 @@ def objects(spec: ServiceSpec) -> list[dict[str, Any]]:
     """In the order in which they are made: what the workload needs, what guards it, what leads to it."""
     return [
         *external_secrets.objects(spec),
+        *compute_domain.objects(spec),
         *engine_logs.objects(spec),
         *network_policy.objects(spec),
         *disruption.objects(spec),

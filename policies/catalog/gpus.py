@@ -22,10 +22,11 @@ class Gpu:
 
     name: the catalog's name. memory_mib, cuda_memory_mib: see the module. compute_capability: (major, minor).
     bf16, fp8, fp4: whether the tensor cores compute with that type (weights can be stored in FP8 on older GPUs too).
-    nvlink: whether the GPUs of an EC2 instance that has several of it are joined by NVLink.
+    nvlink: whether the GPUs of an EC2 instance that has several of it are joined by NVLink. multi_node_nvlink: whether NVLink
+        goes beyond the node, in racks that share memory by IMEX (GB200 NVL72).
     ray_accelerator_type: value of accelerator_type in Ray 2.60 (ray.util.accelerators), None where Ray has no name for it.
     ray_auto_label: the accelerator type Ray derives from the device name at run time (nvidia_gpu.py), which is what a
-        node gets without help; it can exist where `ray_accelerator_type` does not.
+        node gets without help; it can exist where `ray_accelerator_type` does not. "" where Ray reads none from the name.
     karpenter_name: value of the label karpenter.k8s.aws/instance-gpu-name, None where Karpenter knows no such instance.
     """
 
@@ -37,6 +38,7 @@ class Gpu:
     fp8: bool
     fp4: bool
     nvlink: bool
+    multi_node_nvlink: bool
     ray_accelerator_type: str | None
     ray_auto_label: str
     karpenter_name: str | None
@@ -59,7 +61,16 @@ class Gpu:
 
 
 _SMI = "published nvidia-smi and PyTorch totals; EC2 product pages"
+# Cards of workstations and other clouds, for nodes that are there already: no EC2 instance has one.
+_CARD = "published `nvidia-smi --query-gpu=name,memory.total` and PyTorch totals (47.50 GiB of the 48 GiB cards without ECC)"
+_GEFORCE = (
+    "vllm-project/vllm#7553, noonghunna/club-3090#127 and #1322, Wan-Video/Wan2.1#465: nvidia-smi and PyTorch totals"
+)
 _DATE = "2026-11-30"
+
+
+def _geforce(number: str) -> tuple[str, ...]:
+    return (f"GeForce-RTX-{number}", f"NVIDIA-GeForce-RTX-{number}", number)
 
 
 def _gpu(
@@ -71,6 +82,7 @@ def _gpu(
     auto: str,
     karpenter: str | None,
     nvlink: bool = False,
+    multi_node_nvlink: bool = False,
     mig_profiles: tuple[MigProfile, ...] = (),
     aliases: tuple[str, ...] = (),
     source: str = _SMI,
@@ -85,6 +97,7 @@ def _gpu(
         fp8=capability >= (8, 9),
         fp4=capability >= (10, 0),
         nvlink=nvlink,
+        multi_node_nvlink=multi_node_nvlink,
         ray_accelerator_type=ray,
         ray_auto_label=auto,
         karpenter_name=karpenter,
@@ -96,8 +109,8 @@ def _gpu(
 
 
 # Memory is (driver's MiB, MiB that a process sees). Where several driver versions give several process totals, the
-# smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30: its is
-# the driver's total less what the driver keeps on the nearest sibling.
+# smallest common one stands here: an engine that fits in it fits in the others. No process total was found for A30, A40, L20
+# and L40: theirs is the driver's total less what the driver keeps on the nearest sibling.
 GPUS: tuple[Gpu, ...] = (
     _gpu(
         "A100-40G",
@@ -132,6 +145,7 @@ GPUS: tuple[Gpu, ...] = (
         mig_profiles=mig.A30,
         aliases=("NVIDIA-A30",),
     ),
+    _gpu("A40", (46068, 45404), (8, 6), ray=None, auto="A40", karpenter=None, source=_CARD, aliases=("NVIDIA-A40",)),
     _gpu(
         "B200", (183359, 182630), (10, 0), ray="B200", auto="B200", karpenter="b200", nvlink=True, mig_profiles=mig.B200
     ),
@@ -146,6 +160,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="GB200",
         karpenter=None,
         nvlink=True,
+        multi_node_nvlink=True,
         mig_profiles=mig.GB200,
     ),
     _gpu(
@@ -170,8 +185,46 @@ GPUS: tuple[Gpu, ...] = (
         mig_profiles=mig.H200,
         aliases=("NVIDIA-H200",),
     ),
+    _gpu("L20", (46068, 45404), (8, 9), ray=None, auto="L20", karpenter=None, source=_CARD, aliases=("NVIDIA-L20",)),
     _gpu("L4", (23034, 22487), (8, 9), ray="L4", auto="L4", karpenter="l4", aliases=("NVIDIA-L4",)),
+    _gpu("L40", (46068, 45404), (8, 9), ray=None, auto="L40", karpenter=None, source=_CARD, aliases=("NVIDIA-L40",)),
     _gpu("L40S", (46068, 45404), (8, 9), ray="L40S", auto="L40S", karpenter="l40s", aliases=("NVIDIA-L40S",)),
+    _gpu(
+        "RTX-3090", (24576, 24125), (8, 6), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=_geforce("3090")
+    ),
+    _gpu(
+        "RTX-4090", (24564, 24084), (8, 9), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=_geforce("4090")
+    ),
+    _gpu(
+        "RTX-5090",
+        (32607, 32081),
+        (12, 0),
+        ray=None,
+        auto="",
+        karpenter=None,
+        source=_GEFORCE,
+        aliases=_geforce("5090"),
+    ),
+    _gpu(
+        "RTX-6000-ADA",
+        (49140, 48640),
+        (8, 9),
+        ray=None,
+        auto="RTX-6000",
+        karpenter=None,
+        source=_CARD,
+        aliases=("NVIDIA-RTX-6000-Ada-Generation",),
+    ),
+    _gpu(
+        "RTX-A6000",
+        (49140, 48640),
+        (8, 6),
+        ray=None,
+        auto="RTX-A6000",
+        karpenter=None,
+        source=_CARD,
+        aliases=("A6000", "NVIDIA-RTX-A6000"),
+    ),
     _gpu(
         "RTX-PRO-4500",
         (32623, 32129),

@@ -13,6 +13,8 @@ from policies.catalog import amis, gpus, instances
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
 
+from .records import NodePool
+
 Number = TypeVar("Number", int, float)
 
 
@@ -52,6 +54,14 @@ def smallest_gpu(types: Sequence[Instance]) -> tuple[str | None, int | None]:
         return None, None
     mib, name = min(sizes)
     return name, mib
+
+
+def nvlink_between_nodes(pool: NodePool) -> bool:
+    """Whether NVLink joins the pool's nodes to one another (GB200 NVL72), not only the GPUs of each."""
+    try:
+        return pool.gpus_per_node > 0 and gpus.get(pool.gpu or "").multi_node_nvlink
+    except UnknownRow:
+        return False
 
 
 def nvme_gb(types: Sequence[Instance]) -> int | None:

@@ -30,6 +30,7 @@ _CLASS = tuple(
 )
 _JUDGED_KINDS = frozenset(
     {
+        "ComputeDomain",
         "Service",
         "Ingress",
         "HTTPRoute",

@@ -69,6 +69,16 @@ SHAPES: dict[str, dict[str, Any]] = {
             }
         },
     ),
+    "two_nodes_joined_by_nvlink": _env(
+        {"cpu": {**_CPU, "architecture": "arm64"}, "gb200": _pool("GB200", 4, 140, 850, efa=True, architecture="arm64")},
+        {
+            "huge": {
+                "pool": "gb200",
+                "models": {"llama": {**LLAMA_70B, "parallel": {"tensor": 4, "pipeline": 2}}},
+                **TOKEN,
+            }
+        },
+    ),
     "autoscaled_from_zero": _env(
         L4, {"chat": {"pool": "l4", "models": {"qwen": {**QWEN, "replicas": {"min": 0, "max": 4}}}}}
     ),

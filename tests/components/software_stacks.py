@@ -134,6 +134,17 @@ STACKS: dict[str, dict[str, Any]] = {
             "taints": [{"key": "nvidia.com/gpu", "value": "present"}, {"key": "aws.amazon.com/efa"}],
         },
     ),
+    "aws_nvlink_between_nodes": _on_aws(
+        {"chat": {**_CHAT, "models": {"llama": {"model": "meta-llama/Llama-3.3-70B-Instruct", "parallel": {"tensor": 4, "pipeline": 2}}}}},
+        gpu={
+            "instance_types": ["p6e-gb200.36xlarge"],
+            "reservation": {"id": "cr-0123456789abcdef0", "kind": "capacity_block"},
+            "zones": ["us-east-1a"],
+            "efa": True,
+            "max": 9,
+            "taints": [{"key": "nvidia.com/gpu", "value": "present"}, {"key": "team", "value": "research"}],
+        },
+    ),
     "aws_scaled_by_keda_behind_an_ingress": _on_aws(
         {
             "chat": {

@@ -65,6 +65,7 @@ START: dict[str, Values] = {
     "software.volcano": VOLCANO,
     "software.vgpu_plugin": deep_merge(VOLCANO, software("vgpu_plugin")),
     "software.autoscaler": deep_merge(AWS, software("autoscaler", kind="cluster_autoscaler")),
+    "software.dra_driver": software("dra_driver"),
     "software.efa_plugin": software("efa_plugin"),
     "software.load_balancer_controller": software("load_balancer_controller"),
     "software.monitoring": software("monitoring"),

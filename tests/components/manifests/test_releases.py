@@ -93,6 +93,16 @@ def test_the_same_config_gives_the_same_values(name: str) -> None:
             ],
         ),
         (
+            "aws_nvlink_between_nodes",
+            [
+                "gpu-operator",
+                "dra-driver-nvidia-gpu",
+                "aws-efa-k8s-device-plugin",
+                "cluster-autoscaler",
+                "kuberay-operator",
+            ],
+        ),
+        (
             "aws_scaled_by_keda_behind_an_ingress",
             ["kube-prometheus-stack", "keda", "gpu-operator", "aws-load-balancer-controller", "cluster-autoscaler"],
         ),
@@ -349,6 +359,15 @@ def test_service_accounts_are_those_that_have_roles() -> None:
     balancer = values("aws_efa_and_load_balancer", "aws-load-balancer-controller")
     assert balancer["serviceAccount"] == {"name": "aws-load-balancer-controller"}
     assert values("aws_managed", "cluster-autoscaler")["rbac"] == {"serviceAccount": {"name": "cluster-autoscaler"}}
+
+
+def test_the_dra_driver_runs_on_the_nodes_that_nvlink_joins_and_leaves_the_gpus_to_the_device_plugin() -> None:
+    found = values("aws_nvlink_between_nodes", "dra-driver-nvidia-gpu")
+    assert found["resources"] == {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}}
+    plugin = found["kubeletPlugin"]
+    assert {"key": "team", "operator": "Exists", "effect": "NoSchedule"} in plugin["tolerations"]
+    terms = plugin["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [{"matchExpressions": [{"key": "llm-serving/pool", "operator": "In", "values": ["gpu"]}]}]
 
 
 def test_the_efa_plugin_tolerates_its_nodes() -> None:
