@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts import Stack
+from policies.facts import PodGroup, Stack
+from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, has_env, literal_env, ray_version, seats
@@ -29,7 +30,7 @@ def gated(stack: Stack) -> Iterator[Problem]:
         row, engine = seat.row, seat.engine
         if row is None or not row.gated or not from_hub(seat) or _owner(engine.source) != _owner(row.name):
             continue
-        if _offline(seat) or has_env(seat, "HF_ENDPOINT") or seat.args.get("hf_token"):
+        if is_offline(seat) or has_env(seat, "HF_ENDPOINT") or seat.args.get("hf_token"):
             continue
         by_engine = any(name in engine.env for name in _TOKENS)
         if seat.workload.huggingface_token:
@@ -58,17 +59,24 @@ def _owner(name: str) -> str:
     return name.split("/")[0].casefold() if "/" in name else ""
 
 
-def _offline(seat: Seat) -> bool:
+def is_offline(seat: Seat) -> bool:
+    """Whether the engine asks the hub for nothing."""
     return any((literal_env(seat, name) or "").casefold() in ("1", "true", "yes", "on") for name in _OFFLINE)
 
 
 def _everywhere(seat: Seat) -> bool:
-    return any(name in group.env for group in seat.groups for name in _TOKENS)
+    return any(name in group.env for group in seat.groups for name in _TOKENS) or any(map(_from_a_secret, seat.groups))
+
+
+def _from_a_secret(group: PodGroup) -> bool:
+    """Whether a whole Secret becomes environment: what is in it is not seen, a token as likely as not."""
+    first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    return any("secretRef" in mapping(each) for each in items(first.get("envFrom")))
 
 
 def offline(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
-        if _offline(seat) and from_hub(seat) and not any(has_env(seat, name) for name in ("HF_HOME", "HF_HUB_CACHE")):
+        if is_offline(seat) and from_hub(seat) and not any(has_env(seat, name) for name in ("HF_HOME", "HF_HUB_CACHE")):
             yield warning(
                 seat.engine.where,
                 f"the engine is offline (HF_HUB_OFFLINE) and its source is '{seat.engine.source}' on the hub: it starts only if the image's cache has it",

@@ -116,16 +116,10 @@ def _listening(workload: Workload) -> Iterator[Problem]:
 def probed(stack: Stack) -> Iterator[Problem]:
     """Probes of a plain engine ask the port that it listens on."""
     for workload in stack.workloads:
-        if workload.kind != "Deployment" or not workload.engines:
+        if workload.kind.startswith("Ray") or not workload.engines:
             continue
         for group in workload.groups:
-            containers = items(group.pod.get("containers"))
-            words = [
-                str(word)
-                for key in ("command", "args")
-                for word in items(mapping(containers[0] if containers else {}).get(key))
-            ]
-            listens = _port(words)
+            listens = listening(group)
             declared = _declared(group)
             probes = {
                 "liveness": group.liveness_probe,
@@ -156,8 +150,11 @@ def probed(stack: Stack) -> Iterator[Problem]:
                     )
 
 
-def _port(words: list[str]) -> int | None:
-    """--port of vLLM, 8000 without one; None where a shell or an environment variable says it."""
+def listening(group: PodGroup) -> int | None:
+    """--port of a plain vLLM, 8000 without one; None where a shell or an environment variable says it."""
+    containers = items(group.pod.get("containers"))
+    first = mapping(containers[0] if containers else {})
+    words = [str(word) for key in ("command", "args") for word in items(first.get(key))]
     if any("$" in word or " " in word.strip() for word in words if "port" in word):
         return None
     for index, word in enumerate(words):
