@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from .quantities import mapping
 from .records import AwsResource, Values
 from .wire import Resource
 
@@ -18,7 +19,17 @@ AUTO_SCALING_TAG = "aws:autoscaling/tag:Tag"
 CLUSTER = "aws:eks/cluster:Cluster"
 SUBNET = "aws:ec2/subnet:Subnet"
 JUDGED: Mapping[str, tuple[str, ...]] = {
-    NODE_GROUP: ("instanceTypes", "amiType", "capacityType", "scalingConfig", "diskSize", "labels", "taints"),
+    NODE_GROUP: (
+        "instanceTypes",
+        "amiType",
+        "capacityType",
+        "scalingConfig",
+        "diskSize",
+        "labels",
+        "remoteAccess",
+        "taints",
+        "version",
+    ),
     LAUNCH_TEMPLATE: (
         "instanceType",
         "imageId",
@@ -78,11 +89,20 @@ class Found:
         return None
 
 
-def anything(resource: Resource) -> AwsResource:
-    """Any resource, as declared."""
+def anything(resource: Resource, found: Found) -> AwsResource:
+    """Any resource, as declared; a node group with the launch template that it refers to."""
+    template = None
+    if resource.type == NODE_GROUP and resource.props.get("launchTemplate") is not None:
+        template = found.launch_template(resource, "launchTemplate", mapping(resource.props["launchTemplate"]))
     kind = resource.type.rsplit(":", 1)[-1]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind).lower()
-    return AwsResource(type=resource.type, name=resource.name, where=f"{words} '{resource.name}'", props=resource.props)
+    return AwsResource(
+        type=resource.type,
+        name=resource.name,
+        where=f"{words} '{resource.name}'",
+        props=resource.props,
+        template=template.props if template else None,
+    )
 
 
 def kubernetes_version(resources: Iterable[Resource]) -> str | None:

@@ -314,12 +314,13 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsResource:
-    """Any AWS resource, for rules about security groups, roles, subnets."""
+    """Any AWS resource, for rules about security groups, roles, subnets. template: of a node group, its launch template's properties."""
 
     type: str
     name: str
     where: str
     props: Values
+    template: Values | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

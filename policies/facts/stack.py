@@ -149,6 +149,7 @@ class _Reader:
         elif karpenter.is_pool(manifest):
             pool = self._unique(karpenter.read(manifest, self.classes))
             self.pools.append(pool)
+            self.objects.append(objects.read(manifest))
             place = pool.where
         else:
             self.gateway_class = self.gateway_class or queues.gateway_class(manifest)
@@ -159,7 +160,7 @@ class _Reader:
         self._from(resource, place, fields)
 
     def _aws(self, resource: Resource) -> None:
-        thing = aws.anything(resource)
+        thing = aws.anything(resource, self.found)
         self.aws.append(thing)
         pool = None
         if resource.type == aws.NODE_GROUP:
@@ -170,6 +171,7 @@ class _Reader:
             pool = self._unique(pool)
             self.pools.append(pool)
             self.origins.setdefault(pool.where, resource.urn)
+        self.origins.setdefault(thing.where, resource.urn)
         self._from(resource, pool.where if pool else thing.where, aws.JUDGED.get(resource.type, ()))
 
     def _unique(self, pool: NodePool) -> NodePool:

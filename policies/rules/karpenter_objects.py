@@ -1,0 +1,281 @@
+"""NodePool and EC2NodeClass as Karpenter reads them: requirements that some instance meets, and classes that are valid.
+
+A NodePool that no instance meets is valid and starts nothing; its pods wait, and only Karpenter's log says why. Judged on the objects
+as they are, whoever wrote them. Sources: karpenter-provider-aws 1d92708, pkg/apis/crds and pkg/apis/v1/labels.go. Not for: limits and
+minimum (karpenter.py), or images and disks (pool_*.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from policies.catalog import gpus
+from policies.catalog.lookup import closest_names
+from policies.facts import Object, Stack
+from policies.facts.quantities import items, mapping, quantity, whole
+from policies.finding import Problem, Rule, error, warning
+
+from ._values import listed
+
+_DOMAINS = ("karpenter.k8s.aws", "karpenter.sh")
+_AWS = "karpenter.k8s.aws/instance-"
+_CAPACITY = ("on-demand", "reserved", "spot")
+_OPERATORS = ("DoesNotExist", "Exists", "Gt", "Gte", "In", "Lt", "Lte", "NotIn")
+_GPU_NAMES = tuple(sorted({each.karpenter_name for each in gpus.GPUS if each.karpenter_name}))
+# Values that Karpenter's labels can have; a label that is not here is not judged.
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    "karpenter.sh/capacity-type": _CAPACITY,
+    "kubernetes.io/arch": ("amd64", "arm64"),
+    "kubernetes.io/os": ("linux", "windows"),
+    f"{_AWS}gpu-manufacturer": ("amd", "aws", "habana", "nvidia"),
+    f"{_AWS}gpu-name": tuple(sorted({*_GPU_NAMES, "gaudi-hl-205", "k80", "m60", "radeon-pro-v520", "v100"})),
+}
+# Labels of Karpenter's own domains that the CRD takes in a requirement.
+_LABELS = (
+    "karpenter.sh/capacity-type",
+    *(
+        f"karpenter.k8s.aws/{n}"
+        for n in ("capacity-reservation-id", "capacity-reservation-interruptible", "capacity-reservation-type")
+    ),
+    *(
+        f"karpenter.k8s.aws/{n}"
+        for n in ("ec2nodeclass", "nitro-sandbox", "placement-group-id", "placement-group-partition")
+    ),
+    *(
+        f"{_AWS}{n}"
+        for n in (
+            "accelerator-count",
+            "accelerator-manufacturer",
+            "accelerator-name",
+            "capability-flex",
+            "category",
+            "cpu",
+        )
+    ),
+    *(
+        f"{_AWS}{n}"
+        for n in (
+            "cpu-manufacturer",
+            "cpu-sustained-clock-speed-mhz",
+            "ebs-bandwidth",
+            "encryption-in-transit-supported",
+        )
+    ),
+    *(
+        f"{_AWS}{n}"
+        for n in ("family", "generation", "gpu-count", "gpu-manufacturer", "gpu-memory", "gpu-name", "hypervisor")
+    ),
+    *(f"{_AWS}{n}" for n in ("local-nvme", "memory", "network-bandwidth", "size", "tenancy")),
+)
+_NUMBERS = ("cpu", "generation", "gpu-count", "gpu-memory", "local-nvme", "memory")
+_FEWEST_PODS = (
+    10  # DaemonSets of EKS, Karpenter's own taints aside: CNI, kube-proxy, Pod Identity, EBS, GPU operator's four
+)
+
+
+def _objects(stack: Stack, kind: str, group: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    for item in stack.objects:
+        if item.kind == kind and item.api_version.startswith(group):
+            yield item, mapping(item.manifest.get("spec"))
+
+
+def requirements(stack: Stack) -> Iterator[Problem]:
+    for item, spec in _objects(stack, "NodePool", "karpenter.sh/"):
+        nodes = mapping(mapping(spec.get("template")).get("spec"))
+        for each in map(mapping, items(nodes.get("requirements"))):
+            yield from _requirement(item.where, each)
+        yield from _taken_twice(item.where, [mapping(each) for each in items(nodes.get("requirements"))])
+
+
+def _requirement(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
+    key, operator, values = (
+        str(given.get("key", "")),
+        given.get("operator"),
+        [str(v) for v in items(given.get("values"))],
+    )
+    if operator not in _OPERATORS:
+        yield error(where, f"requirement {key} has operator '{operator}'", f"use one of {', '.join(_OPERATORS)}")
+        return
+    if operator in ("In", "NotIn") and not values:
+        yield error(where, f"requirement {key} {operator} names no value", "name one, or use Exists or DoesNotExist")
+    if operator in ("Gt", "Gte", "Lt", "Lte") and (len(values) != 1 or whole(values[0]) is None):
+        yield error(
+            where,
+            f"requirement {key} {operator} takes one whole number, and has {listed(values) or 'none'}",
+            "give one",
+        )
+    if key.partition("/")[0].endswith(_DOMAINS) and key not in _LABELS:
+        near = closest_names(key, _LABELS, 1)
+        yield error(
+            where,
+            f"'{key}' is none of Karpenter's labels: the API server refuses the NodePool",
+            f"did you mean {near[0]}?" if near else "leave it out",
+        )
+    known = _KNOWN.get(key)
+    if known and operator in ("In", "NotIn"):
+        for value in values:
+            if value not in known:
+                near = closest_names(value, known, 1)
+                yield (error if len(values) == 1 and operator == "In" else warning)(
+                    where,
+                    f"no instance has {key} '{value}'"
+                    + (": nothing is started" if len(values) == 1 and operator == "In" else ""),
+                    f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(known)}",
+                )
+    if key.removeprefix(_AWS) in _NUMBERS and operator in ("In", "NotIn"):
+        wrong = [value for value in values if not value.isdigit()]
+        if wrong:
+            unit = " (MiB, without unit)" if key.endswith("memory") else ""
+            yield error(
+                where,
+                f"{key} is a whole number{unit}, and the requirement has {listed(wrong)}",
+                "write the number alone",
+            )
+    least = whole(given.get("minValues"))
+    if least is not None and operator == "In" and least > len(set(values)):
+        yield error(
+            where,
+            f"requirement {key} names {len(set(values))} values and asks for {least} (minValues): Karpenter starts nothing",
+            f"name {least} values, or lower minValues",
+        )
+
+
+def _taken_twice(where: str, given: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Two lists for one label of which no value is in both."""
+    lists: dict[str, list[set[str]]] = {}
+    for each in given:
+        if each.get("operator") == "In":
+            lists.setdefault(str(each.get("key")), []).append({str(v) for v in items(each.get("values"))})
+    for key, sets in lists.items():
+        if len(sets) > 1 and not set.intersection(*sets):
+            yield error(
+                where, f"its requirements on {key} have no value in common: nothing is started", "keep one of them"
+            )
+
+
+def classes(stack: Stack) -> Iterator[Problem]:
+    for item, spec in _objects(stack, "EC2NodeClass", "karpenter.k8s.aws/"):
+        roles = [key for key in ("role", "instanceProfile") if spec.get(key)]
+        if len(roles) != 1:
+            yield error(
+                item.where,
+                f"it has {'role and instanceProfile' if roles else 'neither role nor instanceProfile'}: the API server takes exactly one",
+                "set role to the nodes' IAM role",
+            )
+        for key in ("amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms"):
+            if not items(spec.get(key)):
+                yield error(item.where, f"it has no {key}, which are required", f"set {key}")
+        terms = [mapping(term) for term in items(spec.get("amiSelectorTerms"))]
+        aliases = [str(term["alias"]) for term in terms if term.get("alias")]
+        if aliases and (len(terms) > 1 or len(terms[0]) > 1):
+            yield error(
+                item.where,
+                f"alias {aliases[0]} stands beside other amiSelectorTerms: the API server takes an alias alone",
+                "keep the alias, or select by id, name, tags or ssmParameter",
+            )
+        if not aliases and terms and spec.get("amiFamily") in (None, "Custom") and not spec.get("userData"):
+            yield warning(
+                item.where,
+                "its images are selected without an alias, amiFamily is Custom (the default then) and there is no userData: nothing tells a node of its cluster",
+                "set amiFamily to what the image is made from (AL2023, Bottlerocket), or give userData",
+            )
+        for alias in aliases:
+            if "@" not in alias:
+                yield error(
+                    item.where, f"alias '{alias}' has no version", f"write {alias}@v20261101, or {alias}@latest"
+                )
+        yield from _devices(item.where, spec, aliases)
+        most = whole(mapping(spec.get("kubelet")).get("maxPods"))
+        if most is not None and most < _FEWEST_PODS:
+            yield error(
+                item.where,
+                f"kubelet.maxPods is {most}: the node's own DaemonSets take as many, and no instance has room for another pod",
+                "leave maxPods out, or give it room for DaemonSets and engines",
+            )
+
+
+def _devices(where: str, spec: Mapping[str, Any], aliases: Sequence[str]) -> Iterator[Problem]:
+    """The disk that is made large must be the one that images and weights go to."""
+    family = (aliases[0].partition("@")[0] if aliases else str(spec.get("amiFamily") or "")).lower()
+    wanted = {"al2023": "/dev/xvda", "al2": "/dev/xvda", "bottlerocket": "/dev/xvdb"}.get(family)
+    disks = [mapping(each) for each in items(spec.get("blockDeviceMappings"))]
+    names = [str(disk.get("deviceName")) for disk in disks]
+    if wanted and disks and wanted not in names:
+        what = "the second volume, which holds images," if family == "bottlerocket" else "the root volume"
+        yield error(
+            where,
+            f"its blockDeviceMappings are {listed(names)} and {what} of {family} is {wanted}: that one keeps its default size, and the other is never mounted",
+            f"name {wanted}",
+        )
+    for disk in disks:
+        size = mapping(disk.get("ebs")).get("volumeSize")
+        if size is not None and (whole(size) is not None or (quantity(size) or 0) < 2**30):
+            yield error(
+                where,
+                f"volumeSize of {disk.get('deviceName')} is '{size}': the API server takes a number of Gi, G, Ti or T",
+                f"write {whole(size) or 100}Gi",
+            )
+
+
+def references(stack: Stack) -> Iterator[Problem]:
+    """Pools that name a class: where classes are seen, one that is nearly another is a mistake."""
+    names = [item.name for item, _ in _objects(stack, "EC2NodeClass", "karpenter.k8s.aws/")]
+    for item, spec in _objects(stack, "NodePool", "karpenter.sh/"):
+        given = mapping(mapping(mapping(spec.get("template")).get("spec")).get("nodeClassRef"))
+        name = str(given.get("name") or "")
+        if not name or not given.get("kind") or not given.get("group"):
+            missing = [key for key in ("group", "kind", "name") if not given.get(key)]
+            yield error(
+                item.where, f"its nodeClassRef lacks {listed(missing)}", "name group, kind and name of the class"
+            )
+        elif given.get("kind") == "EC2NodeClass" and names and name not in names and closest_names(name, names, 1):
+            yield error(
+                item.where,
+                f"EC2NodeClass '{name}' is not there: the pool is never ready",
+                f"did you mean '{closest_names(name, names, 1)[0]}'?",
+            )
+    for item in stack.objects:
+        old = item.api_version in (
+            "karpenter.sh/v1alpha5",
+            "karpenter.sh/v1beta1",
+            "karpenter.k8s.aws/v1beta1",
+            "karpenter.k8s.aws/v1alpha1",
+        )
+        if old:
+            yield error(item.where, f"Karpenter 1.0 and newer do not know {item.api_version}", "write it for v1")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="karpenter-requirements",
+        title="Some instance meets a NodePool's requirements",
+        why=(
+            "Requirements are compared with labels letter by letter: GPUs are l4 and a10g, capacity is on-demand, memory is in MiB. One that nothing meets makes no error; "
+            "the pods wait for a node that never comes."
+        ),
+        check=requirements,
+        sources=(
+            "karpenter-provider-aws#6884",
+            "karpenter-provider-aws#5527",
+            "https://karpenter.sh/docs/concepts/scheduling/",
+        ),
+    ),
+    Rule(
+        id="karpenter-class",
+        title="An EC2NodeClass is one that Karpenter takes, and its disk is the one that is used",
+        why=(
+            "The class names one role, images, subnets and security groups. The disk that holds images and weights has another name on Bottlerocket than on AL2023; "
+            "a mapping of the wrong name adds an empty disk and leaves 20 GiB for everything."
+        ),
+        check=classes,
+        sources=("karpenter-provider-aws#6884", "https://karpenter.sh/docs/concepts/nodeclasses/"),
+    ),
+    Rule(
+        id="karpenter-references",
+        title="A NodePool names a class that is there, in a version that Karpenter reads",
+        why="A pool without its class is never ready, and objects of v1beta1 and older are not known to Karpenter 1.0 and newer.",
+        check=references,
+        sources=("https://karpenter.sh/docs/upgrading/v1-migration/",),
+    ),
+)
