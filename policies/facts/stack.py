@@ -45,8 +45,11 @@ _JUDGED_KINDS = frozenset(
         "HorizontalPodAutoscaler",
         "NetworkPolicy",
         "PodDisruptionBudget",
+        "PodMonitor",
+        "ReferenceGrant",
         "ScaledObject",
         "SecurityPolicy",
+        "ServiceMonitor",
     }
 )
 """Kinds of plain objects whose spec the rules read."""

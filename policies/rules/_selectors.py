@@ -12,7 +12,7 @@ Pair = tuple[str, str]
 
 
 def labels(workload: Workload, group: PodGroup) -> dict[str, str]:
-    """Labels of a group's pods that are known before the pods are: declared, and those that KubeRay adds (common/pod.go labelPod)."""
+    """Labels of a group's pods that are known before the pods are: declared, and those that their controller adds (KubeRay: common/pod.go labelPod)."""
     known = {str(k): str(v) for k, v in group.labels.items()}
     if workload.kind.startswith("Ray"):
         known["ray.io/is-ray-node"] = "yes"
@@ -20,6 +20,11 @@ def labels(workload: Workload, group: PodGroup) -> dict[str, str]:
         known["ray.io/group"] = "headgroup" if group.head else group.name
         if workload.kind == "RayCluster":
             known["ray.io/cluster"] = workload.name
+    elif workload.kind == "LeaderWorkerSet":  # its leader, which starts the engine (lws: api/leaderworkerset/v1)
+        known["leaderworkerset.sigs.k8s.io/name"] = workload.name
+        known["leaderworkerset.sigs.k8s.io/worker-index"] = "0"
+    elif workload.kind == "Job":
+        known["batch.kubernetes.io/job-name"] = known["job-name"] = workload.name
     return known
 
 

@@ -1,0 +1,161 @@
+"""Public reports about autoscalers, monitors, budgets and routes beside plain vLLM and RayServices: each broken, and mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .resources import objects, said
+
+ENGINE = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat, namespace: serving}
+spec:
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec:
+      enableServiceLinks: false
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.29.0
+        args: [--model, Qwen/Qwen2.5-7B-Instruct, --max-model-len, "8192"]
+        ports: [{name: http, containerPort: 8000}]
+        resources: {limits: {nvidia.com/gpu: 1, memory: 24Gi}}
+        startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 120, periodSeconds: 10}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: chat, namespace: serving, labels: {app: chat}}
+spec: {selector: {app: chat}, ports: [{name: http, port: 80, targetPort: 8000}]}
+---
+"""
+HPA = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: chat, namespace: serving}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}
+  minReplicas: 2
+  maxReplicas: 4
+  metrics: [{type: Pods, pods: {metric: {name: vllm_requests}, target: {type: AverageValue, averageValue: "8"}}}]
+"""
+MEMORY = "{type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 80}}}"
+CPU = MEMORY.replace("memory", "cpu")
+PODS = """
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata: {name: chat, namespace: serving}
+spec: {selector: {matchLabels: {app: chat}}, podMetricsEndpoints: [{port: http}]}
+"""
+SERVICES = """
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: chat, namespace: serving}
+spec: {selector: {matchLabels: {app: chat}}, endpoints: [{port: http}]}
+"""
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: chat, namespace: serving}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: chat}}}
+"""
+ROUTE = """
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: gateways}
+spec:
+  gatewayClassName: envoy
+  listeners:
+  - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: tls}]}, allowedRoutes: {namespaces: {from: All}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat, namespace: serving}
+spec:
+  parentRefs: [{name: public, namespace: gateways, sectionName: https}]
+  rules: [{matches: [{path: {type: PathPrefix, value: /v1}}], backendRefs: [{name: chat, port: 80}]}]
+"""
+GRANT = """
+---
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: {name: chat, namespace: serving}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: edge}], to: [{group: "", kind: Service}]}
+"""
+EDGE = (
+    (
+        "kind: HTTPRoute\nmetadata: {name: chat, namespace: serving}",
+        "kind: HTTPRoute\nmetadata: {name: chat, namespace: edge}",
+    ),
+    ("{name: chat, port: 80}", "{name: chat, namespace: serving, port: 80}"),
+)
+
+
+def case(source: str, rule: str, mended: str, *pairs: tuple[str, str], severity: str = "error") -> Any:
+    """`mended` is right, and wrong with the pairs replaced in it."""
+    broken = mended
+    for good, bad in pairs:
+        assert good in broken, good
+        broken = broken.replace(good, bad)
+    return pytest.param(rule, severity, ENGINE + broken, ENGINE + mended, id=f"{source} {rule}")
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "broken", "mended"),
+    [
+        case("a target of another name", "scaler-target", HPA, ("kind: Deployment, name: chat", "kind: Deployment, name: chatt")),
+        case("a RayService that is scaled", "scaler-target", HPA, ("apiVersion: apps/v1, kind: Deployment", "apiVersion: ray.io/v1, kind: RayService")),
+        case("a share of no request", "scaler-target", HPA.replace("{type: Pods, pods: {metric: {name: vllm_requests}, target: {type: AverageValue, averageValue: \"8\"}}}", MEMORY), (MEMORY, CPU)),
+        case("NVIDIA/nvcf#1694", "monitor-target", PODS, ("port: http", "port: metrics")),
+        case("kubeai-project/kubeai#391", "monitor-target", PODS, ("app: chat", "app: chats")),
+        case("llm-d/llm-d-async#359", "monitor-target", PODS.replace("namespace: serving", "namespace: monitoring").replace("spec: {", "spec: {namespaceSelector: {matchNames: [serving]}, "), ("namespaceSelector: {matchNames: [serving]}, ", ""), severity="warning"),
+        case("prometheus-operator/prometheus-operator#2833", "monitor-target", SERVICES, ("port: http", "port: web")),
+        case("two numbers in a budget", "disruption-form", BUDGET, ("maxUnavailable: 1", "maxUnavailable: 1, minAvailable: 1")),
+        case("a listener of another name", "route-target", ROUTE, ("sectionName: https", "sectionName: http")),
+        case("a Gateway for its own namespace", "route-target", ROUTE, (", allowedRoutes: {namespaces: {from: All}}", "")),
+        case("the pods' port in place of the Service's", "route-target", ROUTE, ("port: 80}", "port: 8000}")),
+        case("a backend without port", "route-target", ROUTE, ("{name: chat, port: 80}", "{name: chat}")),
+        case("a backend in another namespace", "route-target", ROUTE.replace(*EDGE[0]).replace(*EDGE[1]) + GRANT, (GRANT, ""), severity="warning"),
+    ],
+)  # fmt: skip
+def test_what_was_reported_is_said_and_its_mended_twin_passes(
+    rule: str, severity: str, broken: str, mended: str
+) -> None:
+    assert (rule, severity) in said(*objects(broken))
+    after = said(*objects(mended))
+    assert {each for each, level in after if level == "error"} == set()
+    assert rule not in {each for each, _ in after}
+
+
+def test_objects_whose_counterparts_are_not_seen_are_left_alone() -> None:
+    for text in (HPA, PODS, SERVICES, BUDGET, ROUTE):
+        assert not {"scaler-target", "monitor-target", "route-target"} & {rule for rule, _ in said(*objects(text))}
+
+
+def test_the_service_that_kuberay_makes_has_one_port() -> None:
+    service = """
+apiVersion: ray.io/v1
+kind: RayService
+metadata: {name: ray, namespace: serving}
+spec:
+  rayClusterConfig:
+    headGroupSpec: {template: {spec: {containers: [{name: ray-head, image: "rayproject/ray-llm:2.60.0-py311-cu130"}]}}}
+---
+"""
+    route = ROUTE.replace("name: chat, port: 80}", "name: ray-serve-svc, port: 8000}")
+    assert "route-target" not in {rule for rule, _ in said(*objects(service + route))}
+    assert ("route-target", "error") in said(*objects(service + route.replace("port: 8000}", "port: 80}")))
+
+
+def test_labels_that_controllers_add_are_known() -> None:
+    group = ENGINE.replace("kind: Deployment", "kind: LeaderWorkerSet").replace(
+        "apps/v1", "leaderworkerset.x-k8s.io/v1"
+    )
+    group = group.replace(
+        "  selector: {matchLabels: {app: chat}}\n  template:", "  leaderWorkerTemplate:\n   size: 2\n   workerTemplate:"
+    )
+    picked = group.replace("selector: {app: chat}", "selector: {leaderworkerset.sigs.k8s.io/name: chat}")
+    assert "service-pods" not in {rule for rule, _ in said(*objects(picked))}
