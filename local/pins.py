@@ -74,6 +74,37 @@ GO_MODULES = {
     "volcano": GoModule(
         path="volcano.sh/volcano", version=VOLCANO, sum="h1:M0iGzhy1dvod2GFy1QiyWdv1jmmNfHW4+2WoRU7CIAk="
     ),
+    # CRDs (and charts) of operators that do not run here: the API server judges by them what we emit. Never built, and
+    # fetched by those tests alone (38 MB). Prometheus Operator and External Secrets: the newest that the proxy serves.
+    "dra-driver": GoModule(
+        path="sigs.k8s.io/dra-driver-nvidia-gpu",
+        version="v0.5.0",
+        sum="h1:CjUBJwemlt4kYy5AN+I7Ce4mMp9V4VKR97EBogSoDus=",
+    ),
+    "envoy-gateway": GoModule(
+        path="github.com/envoyproxy/gateway", version="v1.9.0", sum="h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA="
+    ),
+    "external-secrets": GoModule(
+        path="github.com/external-secrets/external-secrets",
+        version="v1.3.2",
+        sum="h1:u2J8RjlHIeF0oZCqtl92adI/uZWUwOesJIDkfql6LqQ=",
+    ),
+    "gateway-api": GoModule(
+        path="sigs.k8s.io/gateway-api", version="v1.6.1", sum="h1:mock6phZbI6rvZerwrVNk7hVNymQgHo+6sJ81Ia7ftY="
+    ),
+    "karpenter": GoModule(
+        path="github.com/aws/karpenter-provider-aws",
+        version="v1.14.1",
+        sum="h1:WGtIQTQcxpElYMdWfWuPwaF2+9muR+hYhPZsTtoY8Gs=",
+    ),
+    "keda": GoModule(
+        path="github.com/kedacore/keda/v2", version="v2.20.2", sum="h1:SR60v8uIcelbveS8n/1jcl8tLdBBIbHMxmdOHw8tKqA="
+    ),
+    "prometheus-operator": GoModule(
+        path="github.com/prometheus-operator/prometheus-operator",
+        version="v0.85.0",
+        sum="h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+    ),
 }
 
 # Debian and Ubuntu packages that are unpacked into the cache and never installed: installed, etcd-server and

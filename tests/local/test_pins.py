@@ -6,8 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
+from components import versions
 from local import pins
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -19,6 +21,20 @@ def test_the_local_environment_deploys_the_operator_that_is_built() -> None:
     assert kuberay["version"] == pins.KUBERAY.removeprefix("v")
     assert kuberay["image"] == f"localhost/kuberay-operator:{pins.KUBERAY}"
     assert config["llm-serving:cluster"]["kubernetes_version"] == pins.KUBERNETES.removeprefix("v").rpartition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "chart"),
+    [
+        ("dra-driver", versions.DRA_DRIVER),
+        ("envoy-gateway", versions.GATEWAY),
+        ("karpenter", versions.KARPENTER),
+        ("keda", versions.KEDA),
+        ("volcano", versions.VOLCANO),
+    ],
+)
+def test_crds_that_judge_are_of_the_release_that_is_installed(module: str, chart: versions.Chart) -> None:
+    assert pins.GO_MODULES[module].version.removeprefix("v") == chart.version.removeprefix("v")
 
 
 def test_the_lock_file_has_hashes_and_no_addresses() -> None:
