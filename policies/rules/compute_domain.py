@@ -35,7 +35,7 @@ def domains(stack: Stack) -> Mapping[str, list[Object]]:
 
 
 def _claims(group: PodGroup) -> list[Mapping[str, Any]]:
-    return [mapping(claim) for claim in items(group.pod.get("resourceClaims"))]
+    return [mapping(each) for each in items(group.pod.get("resourceClaims"))]
 
 
 def _of_domain(stack: Stack) -> Iterator[tuple[Workload, PodGroup, Mapping[str, Any], list[Object]]]:
