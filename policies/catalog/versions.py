@@ -104,6 +104,18 @@ KUBERAY_OWN_FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "1.7": ("suspend",),
     },
 }
+# Fields of Karpenter's objects by the minor that brought them: the CRDs of tags v1.0.0 to v1.14.1 compared (pkg/apis/crds).
+KARPENTER_FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "EC2NodeClass": {
+        "1.3": ("capacityReservationSelectorTerms",),
+        "1.4": ("amiSelectorTerms[].ssmParameter",),
+        "1.5": ("blockDeviceMappings[].ebs.volumeInitializationRate",),
+        "1.8": ("capacityReservationSelectorTerms[].instanceMatchCriteria", "ipPrefixCount"),
+        "1.11": ("networkInterfaces", "placementGroupSelector"),
+        "1.13": ("connectionTracking", "cpuOptions"),
+    },
+    "NodePool": {"1.8": ("replicas",)},
+}
 # Feature gates by the KubeRay minor that has them (ray-operator/pkg/features/features.go of the same tags).
 KUBERAY_GATES: Mapping[str, str] = {
     "GCSFaultToleranceEmbeddedStorage": "1.7",

@@ -1,4 +1,4 @@
-"""Cluster software against the cluster's Kubernetes, and custom resources against the KubeRay that reads them.
+"""Cluster software against the cluster's Kubernetes, and custom resources against the KubeRay or Karpenter that reads them.
 
 Not for: Karpenter's own Kubernetes versions (karpenter.py), or versions inside the images (versions.py).
 """
@@ -14,6 +14,7 @@ from policies.catalog.versions import (
     EKS_FIRST,
     EKS_LAST,
     EKS_STANDARD_UNTIL,
+    KARPENTER_FIELDS,
     KUBERAY_CLUSTER_FIELDS,
     KUBERAY_GATES,
     KUBERAY_OWN_FIELDS,
@@ -129,6 +130,46 @@ def _is_set(values: Values, path: str) -> bool:
     return any(isinstance(each, Mapping) and _is_set(each, rest) for each in inner)
 
 
+def karpenter_fields(stack: Stack) -> Iterator[Problem]:
+    karpenter = stack.versions.karpenter
+    if karpenter is None:
+        return
+    for where, kind, spec in _karpenter_objects(stack):
+        newer = [
+            (f"spec.{path}", minor)
+            for minor, paths in KARPENTER_FIELDS[kind].items()
+            if before(karpenter, minor)
+            for path in paths
+            if _is_set(spec, path)
+        ]
+        if newer:
+            names, least = listed([name for name, _ in newer]), max((minor for _, minor in newer), key=numbers)
+            yield error(
+                where,
+                f"Karpenter {karpenter} does not know {names} of {kind}: the API server drops what a CRD has no field for, and nodes start without it",
+                f"use Karpenter {least} or newer (software.autoscaler.version), or do without what it is for",
+            )
+
+
+def _karpenter_objects(stack: Stack) -> Iterator[tuple[str, str, Values]]:
+    """(where, kind, spec): the objects that are declared; of pools whose objects come later, what these will have."""
+    classes = [each for each in stack.objects if each.kind == "EC2NodeClass"]
+    for each in classes:
+        yield each.where, each.kind, mapping(each.manifest.get("spec"))
+    for pool in stack.pools:
+        if pool.kind != "karpenter":
+            continue
+        if pool.fixed:
+            yield pool.where, "NodePool", {"replicas": pool.desired or pool.min}
+        if stack.complete and not classes:
+            spec: dict[str, Any] = {}
+            if pool.efa:  # one interface for each network card, in a cluster placement group
+                spec = {"networkInterfaces": [{}], "placementGroupSelector": {}}
+            if pool.reservation is not None:
+                spec["capacityReservationSelectorTerms"] = [{"id": pool.reservation}]
+            yield pool.where, "EC2NodeClass", spec
+
+
 def gates(stack: Stack) -> Iterator[Problem]:
     for release in releases(stack, "kuberay-operator"):
         named = [str(mapping(gate).get("name")) for gate in items(dig(release.values, "featureGates"))]
@@ -174,6 +215,16 @@ RULES: tuple[Rule, ...] = (
         ),
         check=fields,
         sources=("kuberay: CRDs of v1.2.2 to v1.7.0 compared",),
+    ),
+    Rule(
+        id="karpenter-fields",
+        title="Every field of a Karpenter pool is known to the Karpenter that reads it",
+        why=(
+            "Unknown fields of a custom resource are pruned by the API server. On an older Karpenter a pool of EFA nodes gets nodes with one interface and outside of "
+            "the placement group, and a reservation is paid for and not used; nothing says so."
+        ),
+        check=karpenter_fields,
+        sources=("karpenter-provider-aws: pkg/apis/crds of v1.0.0 to v1.14.1 compared",),
     ),
     Rule(
         id="kuberay-gate-version",

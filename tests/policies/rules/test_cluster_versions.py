@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policies.catalog import versions as table
-from policies.facts import Release, Stack, Versions, Workload
+from policies.facts import NodePool, Object, Release, Stack, Versions, Workload
 from policies.rules.cluster_versions import RULES
 
 
@@ -54,6 +54,64 @@ def test_volcano_on_a_kubernetes_newer_than_its_matrix_is_warned_of() -> None:
 )
 def test_what_is_validated_or_not_in_the_table_is_no_finding(chart: str, version: str, kubernetes: str) -> None:
     assert problems(Stack(releases=(release(chart, version),), versions=Versions(kubernetes=kubernetes))) == []
+
+
+EFA_POOL = NodePool(name="h100", where="node pool 'h100'", kind="karpenter", efa=True)
+RESERVED = NodePool(name="h100", where="node pool 'h100'", kind="karpenter", reservation="cr-0a")
+FIXED = NodePool(name="warm", where="node pool 'warm'", kind="karpenter", fixed=True, desired=2)
+
+
+def node_class(**spec: Any) -> Object:
+    manifest = {"kind": "EC2NodeClass", "spec": spec}
+    return Object(
+        api_version="karpenter.k8s.aws/v1",
+        kind="EC2NodeClass",
+        name="h100",
+        namespace="default",
+        where="EC2NodeClass h100",
+        manifest=manifest,
+    )
+
+
+def karpenter(version: str | None, *pools: NodePool, **fields: Any) -> list[str]:
+    return problems(Stack(pools=pools, versions=Versions(karpenter=version), **{"complete": True, **fields}))
+
+
+def test_a_pool_that_an_old_karpenter_cannot_make_as_stated_is_refused() -> None:
+    assert karpenter("1.10.2", EFA_POOL) == [
+        "node pool 'h100': Karpenter 1.10.2 does not know 'spec.networkInterfaces', 'spec.placementGroupSelector' of EC2NodeClass: the API server drops what a "
+        "CRD has no field for, and nodes start without it; use Karpenter 1.11 or newer (software.autoscaler.version), or do without what it is for "
+        "[karpenter-fields]"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "pool", "count"),
+    [
+        ("1.11.0", EFA_POOL, 0),
+        ("1.14.1", EFA_POOL, 0),
+        (None, EFA_POOL, 0),
+        ("1.2.3", RESERVED, 1),
+        ("1.3.0", RESERVED, 0),
+        ("1.7.6", FIXED, 1),
+        ("1.8.0", FIXED, 0),
+        ("1.0.0", replace(EFA_POOL, efa=False), 0),
+        ("1.0.0", replace(EFA_POOL, kind="managed"), 0),
+    ],
+)
+def test_fields_of_pools_by_karpenter_s_version(version: str | None, pool: NodePool, count: int) -> None:
+    assert len(karpenter(version, pool)) == count
+
+
+def test_a_class_that_others_declare_is_read_as_it_stands() -> None:
+    made = node_class(role="a", networkInterfaces=[{"networkCardIndex": 0}])
+    (found,) = karpenter("1.10.0", EFA_POOL, objects=(made,), complete=False)
+    assert found.startswith(
+        "EC2NodeClass h100: Karpenter 1.10.0 does not know 'spec.networkInterfaces' of EC2NodeClass: "
+    )
+    parameter = node_class(amiSelectorTerms=[{"alias": "al2023@latest"}, {"ssmParameter": "/a"}])
+    assert len(karpenter("1.3.8", objects=(parameter,))) == 1
+    assert karpenter("1.4.0", objects=(parameter,)) == []
 
 
 def eks(kubernetes: str, **fields: Any) -> list[str]:
