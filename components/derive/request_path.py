@@ -50,3 +50,13 @@ def streams_directly(spec: ServiceSpec) -> bool:
     shapes: tuple[Mapping[str, str], ...] = (spec.config.head.env, spec.config.worker.env)
     shared = {**spec.ray_env, **spec.environment.env, **spec.config.env}
     return any({**shared, **shape}.get(DIRECT_STREAMING) == "1" for shape in shapes)
+
+
+IDLE_SECONDS = 90
+"""Seconds that servers keep a connection nobody uses: Serve's own default since Ray 2.48, and over what load balancers do by default."""
+
+
+def keep_alive_seconds(config: Service) -> int:
+    """Longer than the load balancer keeps it: one that the server ends first is answered with 502 (ray PR#54127, vllm PR#18472)."""
+    ingress = config.expose.ingress
+    return IDLE_SECONDS if ingress is None else max(IDLE_SECONDS, ingress.timeout_seconds + 30)

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.config import deep_merge
 from components.derive import engines as engine_args
-from components.derive.request_path import streams_directly
+from components.derive.request_path import IDLE_SECONDS, keep_alive_seconds, streams_directly
 from components.derive.spec import EngineSpec, ServiceSpec
 from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, SURGE_SINCE, has
 from serve_apps import APPS
@@ -139,9 +139,17 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
             }
             for index, (name, args) in enumerate(applications)
         ],
-        "http_options": {"host": "0.0.0.0", "port": spec.config.expose.port},
+        "http_options": _http(spec),
         **_logging(spec),
     }
+
+
+def _http(spec: ServiceSpec) -> dict[str, Any]:
+    options: dict[str, Any] = {"host": "0.0.0.0", "port": spec.config.expose.port}
+    idle = keep_alive_seconds(spec.config)
+    if spec.config.expose.ingress is not None and idle != IDLE_SECONDS:
+        options["keep_alive_timeout_s"] = idle
+    return options
 
 
 def _logging(spec: ServiceSpec) -> dict[str, Any]:

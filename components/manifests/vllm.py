@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from components.config import deep_merge
+from components.derive.request_path import keep_alive_seconds
 from components.derive.spec import EngineSpec, ServiceSpec
 from components.derive.startup import ready_timeout
 from components.manifests import ray_pods
@@ -16,6 +17,7 @@ from policies.catalog.engine_flags import BARE_FLAGS, COMMA_FLAGS, LIST_FLAGS
 from policies.catalog.engine_values import SWITCHES
 
 PORT = 8000
+KEEP_ALIVE = "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"
 SCHEDULERS = {"kai": "kai-scheduler", "volcano": "volcano"}
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 # A switch as pydantic, which reads it under Ray, takes it; the command line has the flag alone.
@@ -77,6 +79,7 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
             *container["env"],
             *({"name": k, "value": v} for k, v in engine.env.items() if k != "VLLM_RAY_PER_WORKER_GPUS"),
             *_api_key(spec),
+            *_keep_alive(spec, container["env"]),
         ],
         key=lambda entry: str(entry["name"]),
     )
@@ -84,7 +87,8 @@ def _template(spec: ServiceSpec, engine: EngineSpec | None, labels: dict[str, st
     probe = {"httpGet": {"path": "/health", "port": PORT}}
     # the start-up probe covers download and load; liveness begins only when it has passed once
     container["startupProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": max(6, ready_timeout(spec) // 10)}
-    container["readinessProbe"] = {**probe, "periodSeconds": 5, "failureThreshold": 3}
+    # a busy server misses a second, which is what a probe waits by default
+    container["readinessProbe"] = {**probe, "periodSeconds": 5, "failureThreshold": 3, "timeoutSeconds": 5}
     container["livenessProbe"] = {**probe, "periodSeconds": 10, "failureThreshold": 6, "timeoutSeconds": 5}
     shm = _shared_memory(engine)
     if shm and not any(v["name"] == "dshm" for v in template["spec"].get("volumes", [])):
@@ -128,6 +132,15 @@ def _api_key(spec: ServiceSpec) -> list[dict[str, Any]]:
     if key is None:
         return []
     return [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": key.secret, "key": key.key}}}]
+
+
+def _keep_alive(spec: ServiceSpec, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """vLLM's server ends a connection after 5 s without a request, long before a load balancer or gateway that reuses it."""
+    published = spec.config.expose.ingress is not None or spec.config.expose.gateway is not None
+    named = {entry["name"] for entry in given} | {name for engine in spec.engines for name in engine.env}
+    if not published or KEEP_ALIVE in named:
+        return []
+    return [{"name": KEEP_ALIVE, "value": str(keep_alive_seconds(spec.config))}]
 
 
 def _spread(spec: ServiceSpec) -> list[dict[str, Any]]:

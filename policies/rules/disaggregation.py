@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from policies.catalog.lookup import closest_names
 from policies.catalog.ray_releases import PREFILL_DECODE_SINCE, PREFILL_DECODE_V1_SINCE
 from policies.facts import Engine, ServeApp, Stack, Workload
-from policies.facts.quantities import items, mapping
+from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import Seat, ray_version, seats
+from ._engines import Seat, ray_version, seats, vllm_version
 from ._values import before
 
 NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
@@ -38,6 +38,8 @@ CONNECTORS = (
 )
 # ray/llm/_internal/serve/engines/vllm/kv_transfer/factory.py, 2.60.0; others get no set-up of ports and ids.
 _RAY_CONNECTORS = ("LMCacheConnectorV1", "MoRIIOConnector", "MultiConnector", "NixlConnector")
+_BLOCK = 16
+UNEVEN_SINCE = "0.12"  # vllm PR#27274: prefill with more tensor parallel than decode
 _ROLES = ("kv_producer", "kv_consumer", "kv_both")
 # Part of the hash that NIXL's two sides compare (nixl/metadata.py); the first two matter to any connector.
 _ALIKE = ("dtype", "kv_cache_dtype", "attention_backend", "disable_hybrid_kv_cache_manager")
@@ -70,6 +72,7 @@ def pairing(stack: Stack) -> Iterator[Problem]:
                     f"prefill has {name} {first} and decode {second}: the connectors compare a hash of it and refuse the handshake",
                     f"give both the same {name}",
                 )
+        yield from _sizes(where, stack, prefill, decode)
         a, b = connector_of(left), connector_of(right)
         if a and b and a != b:
             yield error(
@@ -77,6 +80,28 @@ def pairing(stack: Stack) -> Iterator[Problem]:
                 f"prefill uses {a} and decode {b}: they do not speak to each other",
                 "give both the same kv_connector",
             )
+
+
+def _sizes(where: str, stack: Stack, prefill: Seat, decode: Seat) -> Iterator[Problem]:
+    """Blocks and tensor parallel of both sides, as NIXL's worker compares them (nixl/base_worker.py)."""
+    if connector_of(decode.engine) not in NIXL:
+        return
+    first, second = (whole(seat.args.get("block_size")) or _BLOCK for seat in (prefill, decode))
+    more = prefill.engine.tensor > decode.engine.tensor
+    if first != second and (more or second % first):
+        why = "prefill has more tensor parallel than decode" if more else "decode's is no multiple of prefill's"
+        yield error(
+            where,
+            f"prefill has block_size {first} and decode {second}, and {why}: the first transfer fails an assertion and ends the engine",
+            "give both the same block_size",
+        )
+    version = vllm_version(stack, decode.workload)
+    if more and before(version, UNEVEN_SINCE):
+        yield error(
+            where,
+            f"prefill has tensor parallel {prefill.engine.tensor} and decode {decode.engine.tensor}: vLLM {version} transfers only to as many workers, or more",
+            f"use vLLM {UNEVEN_SINCE} or newer, or give prefill at most {decode.engine.tensor}",
+        )
 
 
 def _format(seat: Seat, name: str) -> str:

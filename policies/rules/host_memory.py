@@ -14,6 +14,7 @@ from policies.fit import divisible, estimate
 
 from ._engines import literal_env, on_gpus, seats
 from ._values import amount
+from .cache_offload import host_gib
 
 _GIB = 1 << 30
 # Python, PyTorch, Ray worker and compiled kernels of a CPU engine beside weights and cache: 1.2 GiB resident after start with
@@ -59,11 +60,12 @@ def offload(stack: Stack) -> Iterator[Problem]:
             continue
         workers = max(1.0, min(float(seat.engine.world), seat.gpus_per_pod))
         weights = (real(seat.args.get("cpu_offload_gb")) or 0.0) * workers  # of each GPU
-        cache = real(seat.args.get("kv_offloading_size")) or 0.0  # of all together, GiB
+        cache, said = host_gib(seat, workers)
         need, have = weights + cache, group.memory_mib / 1024
         if need <= 0:
             continue
-        detail = f"{amount(need)} GiB are kept in host memory (cpu_offload_gb for each GPU, kv_offloading_size) and its pod has {have:.1f} GiB"
+        by = ", ".join(each for each in ("cpu_offload_gb for each GPU" if weights else "", said) if each)
+        detail = f"{amount(round(need, 1))} GiB are kept in host memory ({by}) and its pod has {have:.1f} GiB"
         mend = "lower them, or give the pods more memory (worker.memory_gib, larger nodes)"
         if need >= have:
             yield error(seat.engine.where, f"{detail}: the kernel ends it while it starts", mend)
@@ -81,8 +83,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="fit-offload",
         title="What is offloaded to the host fits the pod",
-        why="cpu_offload_gb and kv_offloading_size move weights and cache out of the GPU into pinned host memory, which counts against the pod's limit.",
+        why=(
+            "cpu_offload_gb, kv_offloading_size and the connectors of host memory move weights and cache out of the GPU into pinned memory, taken at the start and counted against "
+            "the pod's limit. LMCache's size is that of each worker: 100 GB at tensor parallel 4 are 400."
+        ),
         check=offload,
-        sources=("vllm 0.29.0: config/offload.py, config/cache.py",),
+        sources=("vllm 0.29.0: config/offload.py, config/cache.py", "LMCache#949", "LMCache PR#5127", "SemiAnalysisAI/InferenceX#1358"),
     ),
 )

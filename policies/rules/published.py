@@ -27,7 +27,7 @@ _ASKS = (
 )
 
 
-class _Doors:
+class Doors:
     """What publishes endpoints, and what stands beside it, by name: one pass over a stack's objects."""
 
     def __init__(self, stack: Stack) -> None:
@@ -144,7 +144,7 @@ def keyed(workload: Workload | None) -> bool:
 
 
 def tls(stack: Stack) -> Iterator[Problem]:
-    doors = _Doors(stack)
+    doors = Doors(stack)
     for item, _, _ in doors:
         if not doors.encrypted(item):
             yield warning(
@@ -155,7 +155,7 @@ def tls(stack: Stack) -> Iterator[Problem]:
 
 
 def public(stack: Stack) -> Iterator[Problem]:
-    doors = _Doors(stack)
+    doors = Doors(stack)
     for item, workload, _ in doors:
         if doors.public(item) and not doors.asks(item) and not keyed(workload):
             yield warning(
@@ -167,7 +167,7 @@ def public(stack: Stack) -> Iterator[Problem]:
 
 
 def guarded(stack: Stack) -> Iterator[Problem]:
-    doors = _Doors(stack)
+    doors = Doors(stack)
     for item, workload, paths in doors:
         bare = [path for path in paths if not path.startswith(GUARDED)]
         if bare and keyed(workload) and not doors.asks(item):

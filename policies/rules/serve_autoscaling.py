@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.catalog.ray_releases import INGRESS_LEAVES_ZERO_SINCE
-from policies.facts import Stack
+from policies.facts import Engine, Stack
 from policies.facts.quantities import mapping, real, whole
 from policies.finding import Problem, Rule, error, warning
 
@@ -76,6 +76,8 @@ def scales(stack: Stack) -> Iterator[Problem]:
         if not seat.ray or not engine.autoscaled or engine.max_replicas <= engine.min_replicas:
             continue
         target, most = engine.target_ongoing_requests, engine.max_ongoing_requests
+        if target is None and _own_policy(engine):
+            continue  # a policy of its own (Ray Serve LLM's TTFTAutoscalingPolicy, say) decides by something else
         if target is None:
             head = seat.workload.head
             if (head is not None and literal(head.env, _TARGET_DEFAULT)) or literal_env(seat, _TARGET_DEFAULT):
@@ -99,6 +101,11 @@ def scales(stack: Stack) -> Iterator[Problem]:
                 "only the queue can push it over the target and scaling comes late or never",
                 f"set max_ongoing_requests above {amount(target)}, or the target to at most {amount(max(1, int(most * 0.75)))}",
             )
+
+
+def _own_policy(engine: Engine) -> bool:
+    policy = mapping(mapping(engine.deployment_config.get("autoscaling_config")).get("policy"))
+    return not str(policy.get("policy_function", "default")).endswith(("default", "default_autoscaling_policy"))
 
 
 def to_zero(stack: Stack) -> Iterator[Problem]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from policies.facts import ray as ray_facts
+
 from .report import Report, each
-from .small import Config, chat, model, pool
+from .small import AWS, EXISTING, Config, chat, manifest, model, pool
 from .test_a_to_b import gpus, one
 
 L8, L70 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.3-70B-Instruct"
@@ -94,7 +96,60 @@ PLACES = (
 )  # fmt: skip
 
 
-@each((*MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *STATES, *BALANCED, *ARGUMENTS, *PLACES))
+def cached(connector: str, tensor: int = 1, env: dict[str, str] | None = None, **extra: Any) -> Config:
+    """With a cache in the memory of the host."""
+    transfer = {"kv_connector": connector, "kv_role": "kv_both", "kv_connector_extra_config": extra}
+    return one("Qwen/Qwen2.5-72B-Instruct" if tensor > 1 else "Qwen/Qwen3-8B", parallel={"tensor": tensor}, env=env or {}, engine_args={"max_model_len": 8192, "kv_transfer_config": transfer})
+
+
+def lmcache(gigabytes: str, tensor: int) -> Config:
+    return cached("LMCacheConnectorV1", tensor, {"LMCACHE_LOCAL_CPU": "True", "LMCACHE_MAX_LOCAL_CPU_SIZE": gigabytes})
+
+
+GIB = 1 << 30
+OFFLOADED = (
+    Report("LMCache/LMCache#949", "fit-offload", (gpus("L40S", 8), lmcache("200", 8)), (gpus("L40S", 8), lmcache("20", 8))),
+    Report("LMCache/LMCache PR#5127", "fit-offload", (H8, lmcache("512", 8)), (H8, lmcache("24", 8))),
+    Report("SemiAnalysisAI/InferenceX#1358", "fit-offload", (H8, cached("SimpleCPUOffloadConnector", 4, cpu_bytes_to_use=2000 * GIB)), (H8, cached("SimpleCPUOffloadConnector", 4, cpu_bytes_to_use=60 * GIB))),
+    Report("OffloadingConnector without a size", "cache-offload", (gpus("L40S"), cached("OffloadingConnector")), (gpus("L40S"), cached("OffloadingConnector", cpu_bytes_to_use=8 * GIB))),
+    Report("a backend that offloads nothing", "cache-offload", (gpus("L40S"), args("Qwen/Qwen3-8B", kv_offloading_backend="native")), (gpus("L40S"), args("Qwen/Qwen3-8B", kv_offloading_backend="native", kv_offloading_size=8)), "warning"),
+)  # fmt: skip
+MOE = "Qwen/Qwen3-30B-A3B"
+KERNELS = (
+    Report("vllm-project/vllm PR#29144", "moe-backend", (H8, args(f"{MOE}-FP8", 2, moe_backend="flashinfer_trtllm")), (gpus("B200", 8), args(f"{MOE}-FP8", 2, moe_backend="flashinfer_trtllm"))),
+    Report("flashinfer-ai/flashinfer#1941", "moe-backend", (A8, args(MOE, 2, moe_backend="flashinfer_cutlass")), (H8, args(MOE, 2, moe_backend="flashinfer_cutlass"))),
+    Report("Tencent-Hunyuan/HunyuanImage-3.0#77", "moe-backend", (A8, args(MOE, 2, kernel_config={"moe_backend": "flashinfer_cutlass"})), (A8, args(MOE, 2, kernel_config={"moe_backend": "triton"}))),
+    Report("kernels for FP8 and weights of 16 bits", "moe-backend", (H8, args(MOE, 2, moe_backend="deep_gemm")), (H8, args(f"{MOE}-FP8", 2, moe_backend="deep_gemm"))),
+)  # fmt: skip
+MISTRAL = {"tokenizer_mode": "mistral", "config_format": "mistral", "load_format": "mistral"}
+FORMS = (
+    Report("vllm-project/vllm PR#17132", "model-mistral-files", (gpus("L40S"), args("RedHatAI/Mistral-Small-3.1-24B-Instruct-2503-FP8-dynamic", **MISTRAL)), (gpus("L40S"), args("RedHatAI/Mistral-Small-3.1-24B-Instruct-2503-FP8-dynamic")), "warning"),
+    Report("vllm-project/vllm#10534", "model-mistral-files", (gpus("L40S"), args("Qwen/Qwen3-8B", **MISTRAL)), (H8, args("mistralai/Mistral-Small-3.2-24B-Instruct-2506", 2, **MISTRAL))),
+    Report("a parser of another family's reasoning", "model-reasoning", (H8, args("openai/gpt-oss-20b", reasoning_parser="deepseek_r1")), (H8, args("openai/gpt-oss-20b", reasoning_parser="openai_gptoss")), "warning"),
+    Report("a parser of reasoning that is not written", "model-reasoning", (gpus("L40S"), TOKEN, args(L8, reasoning_parser="deepseek_r1")), (H8, args("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", 4, reasoning_parser="deepseek_r1")), "warning"),
+)  # fmt: skip
+
+
+def pair(prefill: dict[str, Any], **decode: Any) -> Config:
+    """Prefill over four GPUs, decode over two."""
+    sides = {"prefill_engine_args": {"tensor_parallel_size": 4, **prefill}}
+    return one("Qwen/Qwen3-32B", parallel={"tensor": 2}, disaggregation=sides, engine_args={"max_model_len": 8192, **decode})
+
+
+LIMIT = "alb.ingress.kubernetes.io/load-balancer-attributes"
+PATHS = (
+    Report("vllm-project/vllm PR#45443", "disaggregation-pair", (H8, pair({"block_size": 32}, block_size=64)), (H8, pair({}, block_size=64))),
+    Report("ray-project/ray PR#54127", "endpoint-keep-alive", (chat(expose={"ingress": {"host": "chat.example.com", "annotations": {LIMIT: "idle_timeout.timeout_seconds=3600"}}}),), (chat(expose={"ingress": {"host": "chat.example.com", "timeout_seconds": 3600}}),), "warning", AWS),
+)  # fmt: skip
+
+
+def test_engines_that_share_a_cache_of_lmcache_agree_on_its_keys_without_being_told() -> None:
+    """LMCache/LMCache#1739: with tensor parallel the hit rate is 0 unless every process hashes alike."""
+    engine = ray_facts.read(manifest(H8, lmcache("20", 4), base=EXISTING)).engines[0]
+    assert engine.env["PYTHONHASHSEED"] == "0"
+
+
+@each((*OFFLOADED, *KERNELS, *FORMS, *PATHS, *MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *STATES, *BALANCED, *ARGUMENTS, *PLACES))
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)

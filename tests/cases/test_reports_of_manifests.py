@@ -101,6 +101,8 @@ def writes(*paths: str, user: int | None = None, **fields: Any) -> Doc:
 
 KEY = [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "key", "key": "key"}}}]
 STRICT = {"readOnlyRootFilesystem": True}
+SHARED = ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}']
+REMOTE = [{"name": "LMCACHE_REMOTE_URL", "value": "redis://redis.cache:6379"}]
 GATED = ["--model", "meta-llama/Llama-3.1-8B-Instruct"]
 
 
@@ -137,6 +139,7 @@ PAIRS = (
     Pair("an update given up too soon", "upgrade-steps", (deployment({"progressDeadlineSeconds": 300}),), (deployment({"progressDeadlineSeconds": 1800}),), "warning"),
     Pair("a hook longer than the grace", "upgrade-grace", (deployment(lifecycle={"preStop": {"exec": {"command": ["sleep", "60"]}}}),), (deployment(None, {"terminationGracePeriodSeconds": 180}, lifecycle={"preStop": {"exec": {"command": ["sleep", "60"]}}}),), "warning"),
     Pair("a folder that nothing mounts", "model-folder", (deployment(args=["--chat-template", "/templates/tools.jinja"]),), (writes("/templates", args=["--chat-template", "/templates/tools.jinja"]),)),
+    Pair("LMCache/LMCache#1095", "cache-keys", (deployment(args=SHARED, env=REMOTE),), (deployment(args=SHARED, env=[*REMOTE, {"name": "PYTHONHASHSEED", "value": "0"}]),), "warning"),
     Pair("a token from a whole Secret", "model-token", (deployment(args=GATED),), (deployment(args=GATED, envFrom=[{"secretRef": {"name": "huggingface"}}]),), "warning"),
 )  # fmt: skip
 
