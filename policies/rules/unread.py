@@ -45,7 +45,7 @@ RULES: tuple[Rule, ...] = (
         why=(
             "A setting that belongs to another kind of service, or to another value of its neighbour, changes nothing, and who wrote it believes that it does: "
             "an address of Redis without the backend, a second model of a plain vLLM, a MIG profile on nodes that advertise whole GPUs. Where what was asked for "
-            "would be missing altogether it is an error."
+            "would be missing altogether, or a door open that was to be shut, it is an error."
         ),
         check=unread,
     ),

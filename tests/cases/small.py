@@ -19,6 +19,7 @@ AWS: Config = {
     "services": {
         "chat": {
             "pool": "l4",
+            "auth": {"secret": "ray-token"},
             "fault_tolerance": {"backend": "redis", "redis_address": "redis.cache:6379"},
             "models": {
                 "qwen": {

@@ -24,7 +24,7 @@ def test_n2_an_ingress_for_the_dashboard_is_refused() -> None:
 def test_n2_by_default_the_head_is_a_cluster_ip_with_token_authentication() -> None:
     rendered = cluster()
     assert rendered["headGroupSpec"]["serviceType"] == "ClusterIP"
-    assert rendered["authOptions"] == {"mode": "token"}
+    assert rendered["authOptions"] == {"mode": "token", "secretName": "ray-token"}
 
 
 def test_authentication_switched_off_is_a_warning() -> None:
