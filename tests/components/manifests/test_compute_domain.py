@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from components.config import deep_merge, parse
 from components.manifests import releases
 from components.plan import Planned, assemble
+from policies import rules
+from policies.facts.stack import reading
+from policies.facts.wire import manifests
 from tests.components.shapes import SHAPES
 
 
@@ -89,6 +93,30 @@ def test_where_the_operator_brings_the_driver_its_root_is_named() -> None:
         assert found.values["nvidiaDriverRoot"] == root
         assert found.values["resources"]["gpus"] == {"enabled": False}
         assert not [f for f in made.plan.findings if f.rule == "compute-domain-driver"]
+
+
+def test_manifests_of_others_are_judged_without_any_pool() -> None:
+    """As `python -m policies.judge` reads them: the nodes are known by what the pods ask for."""
+    made = planned()
+    rayservice = json.loads(json.dumps(made.manifests["huge"][0]))
+    (group,) = rayservice["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    pod = group["template"]["spec"]
+    pod["nodeSelector"] = {"node.kubernetes.io/instance-type": "p6e-gb200.36xlarge"}
+
+    def said(*objects: dict[str, Any]) -> list[tuple[str, str]]:
+        stack = reading(manifests(objects, "file")).stack
+        return [(f.rule, f.severity) for f in rules.check(stack) if f.rule.startswith("compute-domain")]
+
+    (domain,) = domains(made)
+    assert said(rayservice, domain) == []
+    assert said(rayservice, {**domain, "metadata": {"name": "huge", "namespace": "other"}}) == [
+        ("compute-domain-claim", "error")
+    ]
+    del pod["containers"][0]["resources"]["claims"]
+    assert said(rayservice, domain) == [("compute-domain-claim", "error")]
+    del pod["resourceClaims"]
+    assert said(rayservice, domain) == [("compute-domain-channel", "warning")]
+    assert said(rayservice) == [("compute-domain-channel", "warning")]
 
 
 def test_engines_without_ray_claim_it_too_when_told_so() -> None:
