@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from components.checks import Check, error, ok, warning
 from components.doctor.live import Item
+from components.manifests.compute_domain import CLIQUE_LABEL
 from components.manifests.pod_labels import SERVICE_LABEL
 from components.node_pools import node_selector
 from components.node_resources import VGPU_MEMORY, VGPU_RESOURCE, extended_resources
@@ -14,6 +15,7 @@ from components.plan.result import PoolPlan
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
+from policies.facts.nodes import nvlink_between_nodes
 from policies.facts.quantities import mib, milli, quantity, real
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -70,6 +72,23 @@ def check(found: Nodes, plan: PoolPlan) -> Iterator[Check]:
     yield from _room(pool, ready)
     yield from _taints(pool, ready)
     yield from _product(pool, ready)
+    if nvlink_between_nodes(pool):
+        yield from _cliques(pool, ready)
+
+
+def _cliques(pool: NodePool, nodes: Sequence[Item]) -> Iterator[Check]:
+    """GPU feature discovery names the part of the NVLink fabric; on a node without it the DRA driver injects no channel."""
+    of = {_name(node): (node["metadata"].get("labels") or {}).get(CLIQUE_LABEL) for node in nodes}
+    lost = sorted(name for name, clique in of.items() if not clique)
+    if lost:
+        yield warning(
+            pool.where,
+            "NVLink",
+            f"{len(lost)} of {len(nodes)} nodes have no {CLIQUE_LABEL}: {lost[0]} is in no NVLink fabric, and pods there talk over EFA or TCP",
+            "look at the node's nvidia-smi -q (Fabric, State) and at GPU feature discovery",
+        )
+    else:
+        yield ok(pool.where, "NVLink", f"{len(nodes)} nodes in {len(set(of.values()))} NVLink domains")
 
 
 def _count(found: Nodes, plan: PoolPlan) -> Iterator[Check]:

@@ -162,6 +162,7 @@ GPUS: tuple[Gpu, ...] = (
         nvlink=True,
         multi_node_nvlink=True,
         mig_profiles=mig.GB200,
+        aliases=("NVIDIA-GB200",),
     ),
     _gpu(
         "H100",

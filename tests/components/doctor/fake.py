@@ -13,6 +13,7 @@ from components.doctor.live import Item, Refused
 from components.manifests import releases
 from components.node_resources import extended_resources
 from components.plan import Planned, assemble
+from policies.facts.nodes import nvlink_between_nodes
 
 KINDS: dict[str, tuple[str, bool]] = {
     "RayService": ("rayservices", True),
@@ -21,6 +22,7 @@ KINDS: dict[str, tuple[str, bool]] = {
     "Deployment": ("deployments", True),
     "Service": ("services", True),
     "ServiceAccount": ("serviceaccounts", True),
+    "ComputeDomain": ("computedomains", True),
     "NetworkPolicy": ("networkpolicies", True),
     "PodDisruptionBudget": ("poddisruptionbudgets", True),
     "Queue": ("queues", False),
@@ -130,8 +132,11 @@ def node(pool: node_pools.NodePool, index: int) -> dict[str, Any]:
     """A node as the plan takes it to be."""
     allocatable = {"cpu": f"{pool.cpu_milli}m", "memory": f"{pool.memory_mib}Mi", "pods": "110"}
     allocatable |= {name: f"{count}" for name, count in extended_resources(pool).items()}
+    labels = dict(pool.labels)
+    if nvlink_between_nodes(pool):
+        labels["nvidia.com/gpu.clique"] = "7c5f-of-a-rack.1"
     return {
-        "metadata": {"name": f"{pool.name}-{index}", "labels": dict(pool.labels)},
+        "metadata": {"name": f"{pool.name}-{index}", "labels": labels},
         "spec": {"taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in pool.taints]},
         "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
     }

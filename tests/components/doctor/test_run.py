@@ -30,7 +30,7 @@ def wrong(change: Callable[[FakeCluster], None], values: Values = WHOLE_GPU) -> 
     return [(c.place, c.name, c.status) for c in run(change, values) if c.status != "pass"]
 
 
-@pytest.mark.parametrize("name", ["whole_gpu", "shares_of_one_gpu", "volcano_gang", "kai_fraction", "mig_mixed", "plain_vllm", "shared_cluster", "batch_job"])  # fmt: skip
+@pytest.mark.parametrize("name", ["whole_gpu", "shares_of_one_gpu", "volcano_gang", "kai_fraction", "mig_mixed", "plain_vllm", "shared_cluster", "batch_job", "two_nodes_joined_by_nvlink"])  # fmt: skip
 def test_a_cluster_as_planned_passes(name: str) -> None:
     found = run(values=SHAPES[name])
     assert [c for c in found if c.status != "pass"] == []
@@ -88,6 +88,14 @@ POOL, CHAT = "node pool 'l4'", "service 'chat'"
 )  # fmt: skip
 def test_what_drifts_is_found(change: Callable[[FakeCluster], None], expected: tuple[str, str, str]) -> None:
     assert expected in wrong(change)
+
+
+def test_a_node_that_is_in_no_nvlink_fabric_is_found() -> None:
+    def lost(cluster: FakeCluster) -> None:
+        (node,) = [n for n in cluster.lists["/api/v1/nodes"] if n["metadata"]["name"] == "gb200-1"]
+        del node["metadata"]["labels"]["nvidia.com/gpu.clique"]
+
+    assert wrong(lost, SHAPES["two_nodes_joined_by_nvlink"]) == [("node pool 'gb200'", "NVLink", "warning")]
 
 
 def test_quantities_in_other_words_and_what_the_server_adds_are_no_drift() -> None:
