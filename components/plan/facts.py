@@ -58,6 +58,7 @@ def stack(
         zones=node_pools.cluster_zones(env),
         complete=True,
         fresh=env.cluster.kind == "aws" and env.cluster.create,
+        namespaces=tuple(spec.config.namespace for spec in specs if spec.config.create_namespace),
         present=releases.present(env),
         models=env.models,
         unread=tuple(each for spec in specs for each in unread(spec)),

@@ -395,6 +395,7 @@ class Stack:
     zones: tuple[str, ...] = ()  # zones with private subnets, where declared
     complete: bool = False  # True at the plan's door: what is not here does not exist
     fresh: bool = False  # the cluster is made here: nothing is on it that the stack does not install
+    namespaces: tuple[str, ...] = ()  # namespaces that services of this stack make, one for each that does
     present: tuple[str, ...] = ()  # charts whose software is said to be there already
     models: Mapping[str, Any] = field(default_factory=dict)  # further model rows, by id
     unread: tuple[Unread, ...] = ()  # of our own config; nothing at the pack's door

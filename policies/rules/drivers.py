@@ -11,7 +11,7 @@ from policies.facts import NodePool, Stack, Workload
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import seats
-from ._values import version
+from ._values import dig, releases, true, version
 from .versions import image_of
 
 # Least driver of a CUDA major (minor version compatibility), and the driver each minor shipped with (CUDA release notes).
@@ -43,7 +43,7 @@ def cuda(stack: Stack) -> Iterator[Problem]:
             key = (seat.workload.where, pool.name)
             if key not in seen:
                 seen.add(key)
-                yield from _judge(seat.workload, pool, _cuda_of(seat.workload, stack))
+                yield from _judge(seat.workload, pool, _cuda_of(seat.workload, stack), _by_operator(stack, pool))
 
 
 def _cuda_of(workload: Workload, stack: Stack) -> str | None:
@@ -54,15 +54,26 @@ def _cuda_of(workload: Workload, stack: Stack) -> str | None:
     return workload.cuda_version or stack.versions.cuda
 
 
-def _judge(workload: Workload, pool: NodePool, text: str | None) -> Iterator[Problem]:
-    driver, wanted = version(pool.driver_version), version(text)
+def _by_operator(stack: Stack, pool: NodePool) -> str | None:
+    """The driver that the GPU Operator installs on nodes that state none."""
+    if pool.driver_version is not None or pool.kind != "existing":
+        return None
+    for release in releases(stack, "gpu-operator"):
+        if true(dig(release.values, "driver", "enabled"), True) and version(dig(release.values, "driver", "version")):
+            return str(dig(release.values, "driver", "version"))
+    return None
+
+
+def _judge(workload: Workload, pool: NodePool, text: str | None, installed: str | None) -> Iterator[Problem]:
+    stated = pool.driver_version or installed
+    driver, wanted = version(stated), version(text)
     if driver is None or wanted is None or not wanted:
         return
     least = _LEAST.get(wanted[0])
     if least is not None and driver[0] < least:
         yield error(
             workload.where,
-            f"its image has CUDA {text}, which needs driver {least} or newer, and {pool.where} has driver {pool.driver_version}",
+            f"its image has CUDA {text}, which needs driver {least} or newer, and {pool.where} has driver {stated}",
             f"use nodes with driver {least} (for EKS 1.33 and newer the NVIDIA AMIs have 580), or an image of CUDA {_newest_for(driver[0])}",
         )
         return
@@ -70,7 +81,7 @@ def _judge(workload: Workload, pool: NodePool, text: str | None) -> Iterator[Pro
     if shipped is not None and driver[0] < shipped:
         yield warning(
             workload.where,
-            f"its image has CUDA {text}, which came with driver {shipped}, and {pool.where} has driver {pool.driver_version}: minor versions are compatible, but some "
+            f"its image has CUDA {text}, which came with driver {shipped}, and {pool.where} has driver {stated}: minor versions are compatible, but some "
             "images insist on theirs (NVIDIA_REQUIRE_CUDA) and PTX of that version does not compile",
             f"use nodes with driver {shipped}, or an image of CUDA {_newest_for(driver[0])}",
         )

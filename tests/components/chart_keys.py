@@ -1,6 +1,6 @@
 """Value keys that a chart knows: those of its values.yaml and those that its templates read. One sorted list a chart version.
 
-The lists under tests/data/chart_values are made by `python -m tests.components.chart_keys FOLDER SOURCE > FILE` from a checkout of
+The lists under policies/catalog/chart_values are made by `python -m tests.components.chart_keys FOLDER SOURCE > FILE` from a checkout of
 the chart; they hold names only. Below an empty mapping, and below what templates pass on as it is (toYaml, range), anything
 goes: `*`.
 """
@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "chart_values"
+from policies.catalog import chart_keys
+
 _REFERENCE = re.compile(r"\.Values((?:\.[A-Za-z_][A-Za-z0-9_]*)+)")
 _PASSED_ON = re.compile(
     r"(?:toYaml|range\s[^}]*:=)\s*\(?\s*\.Values\.([\w.]+)|with\s+\.Values\.([\w.]+)\s*-?\}\}[^{]*\{\{-?\s*toYaml\s+\."
@@ -47,23 +48,14 @@ def _paths(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
                 yield path
 
 
-def read(chart: str, version: str) -> set[str]:
-    """The committed list. KeyError-like failure with the command when there is none for the version."""
-    path = DATA / f"{chart}-{version.removeprefix('v')}.txt"
-    assert path.is_file(), f"{path.name} is missing: make it with python -m tests.components.chart_keys"
-    return {line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")}
-
-
-def unknown(values: Mapping[str, Any], known: set[str], prefix: str = "") -> list[str]:
-    """Keys of `values` that the chart does not know, as paths."""
-    found: list[str] = []
-    for key, value in sorted(values.items()):
-        path = f"{prefix}{key}"
-        if path not in known:
-            found.append(path)
-        elif isinstance(value, Mapping) and f"{path}.*" not in known:
-            found += unknown(value, known, f"{path}.")
+def read(chart: str, version: str) -> frozenset[str]:
+    """The committed list; it fails with the command when there is none for the version."""
+    found = chart_keys.known(chart, version)
+    assert found is not None, f"{chart} {version} is missing: make it with python -m tests.components.chart_keys"
     return found
+
+
+unknown = chart_keys.unread
 
 
 def main() -> None:

@@ -1,0 +1,100 @@
+"""References to Secrets: keys that the Secret has, where it is seen being made. Not for: secrets in plain text (secrets.py).
+
+A Secret that is not seen may be there; one that this stack makes, or has fetched by the External Secrets Operator, has the keys that are
+stated and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.catalog.lookup import closest_names
+from policies.facts import PodGroup, Stack
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, error
+
+from ._places import pods_of
+from ._values import listed
+from .pod_resources import containers
+
+Keys = Mapping[tuple[str, str], frozenset[str]]
+
+
+def keys(stack: Stack) -> Iterator[Problem]:
+    known = _known(stack)
+    if not known:
+        return
+    for workload in stack.workloads:
+        for group in pods_of(workload):
+            for what, name, key in sorted(set(_asked(group))):
+                have = known.get((workload.namespace, name))
+                if have is None:
+                    near = closest_names(name, [n for space, n in known if space == workload.namespace], 1)
+                    if near and near[0].replace("_", "-").casefold() == name.replace("_", "-").casefold():
+                        yield error(
+                            group.where,
+                            f"{what} is of Secret '{name}', which is not there",
+                            f"did you mean '{near[0]}'?",
+                        )
+                elif key not in have:
+                    near = closest_names(key, have, 1)
+                    yield error(
+                        group.where,
+                        f"{what} is key '{key}' of Secret '{name}', which has {listed(sorted(have))}: its pods stay in CreateContainerConfigError",
+                        f"did you mean '{near[0]}'?" if near else "name a key that it has, or add the key to it",
+                    )
+
+
+def _asked(group: PodGroup) -> Iterator[tuple[str, str, str]]:
+    """(what asks, Secret, key) of all containers; optional ones are left out."""
+    for _, container in containers(mapping(group.pod)):
+        for entry in map(mapping, items(container.get("env"))):
+            reference = mapping(mapping(entry.get("valueFrom")).get("secretKeyRef"))
+            if reference.get("name") and reference.get("key") and reference.get("optional") is not True:
+                yield str(entry.get("name")), str(reference["name"]), str(reference["key"])
+    for volume in map(mapping, items(group.pod.get("volumes"))):
+        secret = mapping(volume.get("secret"))
+        for entry in map(mapping, items(secret.get("items"))):
+            if secret.get("secretName") and entry.get("key") and secret.get("optional") is not True:
+                yield f"volume '{volume.get('name')}'", str(secret["secretName"]), str(entry["key"])
+
+
+def _known(stack: Stack) -> Keys:
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for item in stack.objects:
+        if item.kind == "Secret" and item.api_version == "v1":
+            stated = {**mapping(item.manifest.get("data")), **mapping(item.manifest.get("stringData"))}
+            if stated:
+                found[item.namespace, item.name] = frozenset(map(str, stated))
+        elif item.kind == "ExternalSecret":
+            name, given = _fetched(item.name, mapping(item.manifest.get("spec")))
+            if given is not None:
+                found[item.namespace, name] = given
+    return found
+
+
+def _fetched(name: str, spec: Mapping[str, Any]) -> tuple[str, frozenset[str] | None]:
+    """Name and keys of the Secret that an ExternalSecret makes; None where the store decides the keys."""
+    target = mapping(spec.get("target"))
+    template = mapping(mapping(target.get("template")).get("data"))
+    name = str(target.get("name") or name)
+    if items(spec.get("dataFrom")) or mapping(target.get("template")).get("templateFrom"):
+        return name, None
+    if template and mapping(target.get("template")).get("mergePolicy") != "Merge":
+        return name, frozenset(map(str, template))
+    return name, frozenset({*map(str, template), *(str(mapping(e).get("secretKey")) for e in items(spec.get("data")))})
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="secret-keys",
+        title="A Secret has the key that is asked of it",
+        why=(
+            "A pod that asks for a key which its Secret lacks is placed, its node is paid for, and its container is never made (CreateContainerConfigError). Keys differ "
+            "between guides: token, HF_TOKEN, hf_api_token."
+        ),
+        check=keys,
+        sources=("https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-environment-variables",),
+    ),
+)
