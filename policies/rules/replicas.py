@@ -94,6 +94,32 @@ def replica_gpus(stack: Stack) -> Iterator[Problem]:
                 )
 
 
+def together(stack: Stack) -> Iterator[Problem]:
+    """Models of one cluster that each have room alone, and not all at once."""
+    for workload in stack.workloads:
+        if workload.kind not in _RAY or len(workload.engines) < 2:
+            continue
+        shares: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+        for engine in workload.engines:
+            groups = engine_groups(workload, engine)
+            need = engine.min_replicas * engine.world * engine.data * engine.share
+            if engine.device != "cpu" and groups and need:
+                shares.setdefault(tuple(group.name for group in groups), []).append((engine.model_id, need))
+        known = {group.name: group for group in workload.groups}
+        for names, needs in shares.items():
+            most = sum(pods_at_most(workload, known[name]) * ray_gpus(known[name]) for name in names)
+            if workload.head is not None and workload.head.gpus:
+                most += ray_gpus(workload.head)
+            total = sum(need for _, need in needs)
+            if len(needs) > 1 and total > most + 1e-6 and all(need <= most + 1e-6 for _, need in needs):
+                yield error(
+                    workload.where,
+                    f"its models need {amount(total)} GPUs at their fewest replicas ({', '.join(f'{name} {amount(need)}' for name, need in needs)}) and its pods bring "
+                    f"{amount(most)}: one of them waits for ever",
+                    "raise maxReplicas (worker.max), lower replicas.min, or give the models shares of a GPU",
+                )
+
+
 def replicas_per_node(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         for engine in workload.engines:
@@ -169,6 +195,13 @@ RULES: tuple[Rule, ...] = (
         title="Without Ray's autoscaler the pods are there from the start",
         why="With enableInTreeAutoscaling off KubeRay makes `replicas` pods and no more, whatever Serve asks for.",
         check=at_rest,
+    ),
+    Rule(
+        id="gang-models-together",
+        title="All models of a cluster have GPUs at once",
+        why="Ray places whoever comes first. Where the pods bring GPUs for one model alone the other one's replica waits, without an error of its own.",
+        check=together,
+        sources=("ray#58328",),
     ),
     Rule(
         id="gang-replicas-per-node",
