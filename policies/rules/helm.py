@@ -26,6 +26,7 @@ HOOKS = {
 # Charts whose stored manifests cannot be played back, so that the rollback of an atomic upgrade fails as well
 # (KAI-Scheduler: docs/migrationguides/README.md).
 NO_ROLLBACK = frozenset({"kai-scheduler"})
+_LEAST_SECONDS = 120
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 
 
@@ -94,6 +95,12 @@ def recovery(stack: Stack) -> Iterator[Problem]:
                 release.where,
                 "it is not atomic: an update that is interrupted leaves the release pending, and the next one fails with 'another operation is in progress'",
                 "set atomic and a timeout (or, once it has happened: helm rollback)",
+            )
+        elif release.timeout_seconds is not None and release.timeout_seconds < _LEAST_SECONDS:
+            yield warning(
+                release.where,
+                f"it is atomic with a timeout of {release.timeout_seconds} s: images are not pulled by then on new nodes, and Helm takes everything back",
+                f"set a timeout of at least {_LEAST_SECONDS} s; 900 is a good one",
             )
         elif release.timeout_seconds is None:
             yield warning(release.where, "it is atomic and has Helm's default timeout of 5 minutes", "set a timeout")

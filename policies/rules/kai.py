@@ -113,6 +113,14 @@ def versions(stack: Stack) -> Iterator[Problem]:
             f"KAI {kai} does not find resources that only some nodes have, nvidia.com/mig-* among them",
             "use KAI 0.16.5 or 0.17",
         )
+    if before(kai, "0.6.0") and stack.batch_scheduler in (None, "kai"):
+        for workload in stack.workloads:
+            if workload.labels.get("kai.scheduler/queue") and not workload.labels.get("runai/queue"):
+                yield error(
+                    workload.where,
+                    f"KAI {kai} reads the queue from the label runai/queue: its pods go to the default queue, or wait where there is none",
+                    "use KAI 0.6 or newer, which reads kai.scheduler/queue",
+                )
     if before(kai, "0.7.12"):
         for _, group in _pods(stack):
             if asks_kai_share(group):
@@ -133,6 +141,14 @@ def values(stack: Stack) -> Iterator[Problem]:
                 release.where,
                 "value binder.resourceReservation.runtimeClassName is not read by the chart's templates",
                 "use binder.runtimeClassName",
+            )
+        if "kai-scheduler/kai-scheduler" in str(release.repository or release.chart) and before(
+            release.version, "0.14.0"
+        ):
+            yield error(
+                release.where,
+                f"chart version {release.version} is not in {release.repository or release.chart}: KAI's charts moved there with 0.14",
+                "use 0.14 or newer, or oci://ghcr.io/nvidia/kai-scheduler for older ones",
             )
         rendered = true(dig(release.values, "kaiConfig", "render"), False)
         deployed = true(dig(release.values, "kaiConfigDeployer", "enabled"), True)

@@ -5,6 +5,7 @@ Not for: what workloads need of them (queue_shares.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from policies.facts import Queue, Stack
@@ -14,6 +15,21 @@ from policies.finding import Problem, Rule, error, warning
 from ._values import amount, before, gib
 
 SHOWN = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_MOST_CHARACTERS = 63  # workloads name the queue in a label
+
+
+def names(stack: Stack) -> Iterator[Problem]:
+    for queue in stack.queues:
+        if not _NAME.fullmatch(queue.name) or len(queue.name) > _MOST_CHARACTERS:
+            better = re.sub(r"[^a-z0-9.]+", "-", queue.name.casefold()).strip("-.")[:_MOST_CHARACTERS]
+            yield error(
+                queue.where,
+                f"'{queue.name}' is no name of a Kubernetes object of at most {_MOST_CHARACTERS} characters: lower-case letters, digits, '-' and '.'",
+                f"call it '{better}'" if better else "use such a name",
+            )
 
 
 def own(stack: Stack) -> Iterator[Problem]:
@@ -90,6 +106,13 @@ def _plain(name: str, number: float) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="queue-name",
+        title="A queue's name is one that Kubernetes takes",
+        why="Queues are objects of the cluster, and workloads name theirs in a label: both take lower-case names of at most 63 characters. Others are refused.",
+        check=names,
+        sources=("https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",),
+    ),
     Rule(
         id="queue-bounds",
         title="What a queue is sure of is within what it may have",

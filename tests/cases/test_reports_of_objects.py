@@ -103,6 +103,24 @@ def case(source: str, rule: str, mended: str, *pairs: tuple[str, str], severity:
     return pytest.param(rule, severity, ENGINE + broken, ENGINE + mended, id=f"{source} {rule}")
 
 
+KEDA = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: chat, namespace: serving}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicaCount: 1
+  maxReplicaCount: 4
+  triggers: [{type: prometheus, metadata: {serverAddress: "http://prometheus:9090", threshold: "8", query: "sum(vllm:num_requests_waiting{app='vllm_chat'})"}}]
+"""
+ALERT = """
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: chat, namespace: serving}
+spec: {groups: [{name: vllm, rules: [{alert: CacheFull, expr: "avg(vllm:kv_cache_usage_perc) > 0.95 and rate(vllm:request_success_total[5m]) > 0"}]}]}
+"""
+
+
 @pytest.mark.parametrize(
     ("rule", "severity", "broken", "mended"),
     [
@@ -113,6 +131,10 @@ def case(source: str, rule: str, mended: str, *pairs: tuple[str, str], severity:
         case("kubeai-project/kubeai#391", "monitor-target", PODS, ("app: chat", "app: chats")),
         case("llm-d/llm-d-async#359", "monitor-target", PODS.replace("namespace: serving", "namespace: monitoring").replace("spec: {", "spec: {namespaceSelector: {matchNames: [serving]}, "), ("namespaceSelector: {matchNames: [serving]}, ", ""), severity="warning"),
         case("prometheus-operator/prometheus-operator#2833", "monitor-target", SERVICES, ("port: http", "port: web")),
+        case("volcano-sh/kthena PR#868", "metric-names", KEDA, ("vllm:num", "vllm_num"), severity="warning"),
+        case("a metric of last year", "metric-names", KEDA, ("num_requests_waiting", "gpu_cache_usage_perc"), severity="warning"),
+        case("a metric that is mistyped", "metric-names", KEDA, ("num_requests_waiting", "num_request_waiting"), severity="warning"),
+        case("an alert on a metric of last year", "metric-names", ALERT, ("kv_cache", "gpu_cache"), severity="warning"),
         case("two numbers in a budget", "disruption-form", BUDGET, ("maxUnavailable: 1", "maxUnavailable: 1, minAvailable: 1")),
         case("a listener of another name", "route-target", ROUTE, ("sectionName: https", "sectionName: http")),
         case("a Gateway for its own namespace", "route-target", ROUTE, (", allowedRoutes: {namespaces: {from: All}}", "")),

@@ -53,9 +53,15 @@ PLACES = (
     Report("a place without topology", "kai-topology", (KAI, chat(annotations=RACK)), (KAI, chat(annotations={**RACK, "kai.scheduler/topology": "cluster"}))),
     Report("a class of nearly the name", "kai-priority-class", (KAI, chat(priority_class="inferences")), (KAI, chat(priority_class="inference")), "warning"),
 )  # fmt: skip
+QUEUES = (
+    Report("a queue in capitals", "queue-name", (KAI, {"queues": {"team": None, "Team_A": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}}}}, chat(queue="Team_A")), (KAI, {"queues": {"team": None, "team-a": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}}}}, chat(queue="team-a"))),
+    Report("KAI before its label", "kai-versions", (KAI, {"software": {"kai": {"version": "v0.5.1"}}}), (KAI,)),
+    Report("KAI before its charts moved", "kai-values", (KAI, {"software": {"kai": {"version": "v0.12.4"}}}), (KAI,)),
+    Report("an operator that is given no time", "helm-recovery", ({"software": {"gpu_operator": {"timeout_seconds": 30}}},), ({"software": {"gpu_operator": {"timeout_seconds": 600}}},), "warning"),
+)  # fmt: skip
 
 
-@each((*OPERATORS, *PLACES))
+@each((*OPERATORS, *PLACES, *QUEUES))
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)

@@ -1,0 +1,84 @@
+"""Queries of scalers and alerts: metrics that vLLM has, by the names it has for them.
+
+Prometheus answers a query of a metric that does not exist with nothing, and KEDA takes nothing for zero. Not for: what a scaler should
+ask (pod_scaling.py), or metrics of gateways and routers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.catalog import vllm_metrics
+from policies.catalog.lookup import closest_names
+from policies.facts import Object, Stack
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, warning
+
+from ._values import before
+
+_TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
+_NAME = re.compile(r"(?<![A-Za-z0-9_:])vllm(?P<sign>[:_])(?P<name>[a-z0-9_]+)")
+_RENAMED_IN = "0.12"  # until then both names were there
+
+
+def names(stack: Stack) -> Iterator[Problem]:
+    engines = {(w.namespace, w.name): w for w in stack.workloads if w.engines and not w.kind.startswith("Ray")}
+    for item in stack.objects:
+        if item.kind not in ("PrometheusRule", "ScaledObject"):
+            continue
+        target = str(mapping(mapping(item.manifest.get("spec")).get("scaleTargetRef")).get("name") or "")
+        workload = engines.get((item.namespace, target))
+        old = workload is not None and before(workload.vllm_version, _RENAMED_IN)
+        said = set()
+        for query in _queries(item):
+            for match in _NAME.finditer(_TEXT.sub("", query)):
+                problem = _problem(match["sign"], match["name"], old)
+                if problem is not None and match[0] not in said:
+                    said.add(match[0])
+                    yield warning(
+                        item.where, f"it asks for {match[0]}, and {problem[0]}: the query answers nothing", problem[1]
+                    )
+
+
+def _queries(item: Object) -> Iterator[str]:
+    spec = mapping(item.manifest.get("spec"))
+    for trigger in map(mapping, items(spec.get("triggers"))):
+        if trigger.get("type") == "prometheus":
+            yield str(mapping(trigger.get("metadata")).get("query") or "")
+    for group in map(mapping, items(spec.get("groups"))):
+        for rule in map(mapping, items(group.get("rules"))):
+            yield str(rule.get("expr") or "")
+
+
+def _problem(sign: str, given: str, old: bool) -> tuple[str, str] | None:
+    """(what is wrong, what to do) with a name; None where vLLM has it, or may have it under a recording rule's name."""
+    name = vllm_metrics.plain(given)
+    if name in vllm_metrics.GONE:
+        new = vllm_metrics.GONE[name]
+        if old:
+            return None
+        return (
+            "vLLM has it no more",
+            f"ask for vllm:{new}" if new else "ask for vllm:num_requests_waiting or vllm:kv_cache_usage_perc",
+        )
+    if name in vllm_metrics.NAMES:
+        return None if sign == ":" else ("vLLM writes a colon there", f"ask for vllm:{given}")
+    near = closest_names(name, vllm_metrics.NAMES, 1)
+    if sign == ":" and near:
+        return "vLLM has no such metric", f"did you mean vllm:{near[0]}?"
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="metric-names",
+        title="Scalers and alerts ask for metrics that vLLM has",
+        why=(
+            "vLLM's metrics begin with vllm and a colon, and several were renamed (gpu_cache_usage_perc is kv_cache_usage_perc). A query of the wrong name is valid and answers "
+            "nothing, so nothing scales and no alert fires."
+        ),
+        check=names,
+        sources=("volcano-sh/kthena PR#868", "vllm: docs/usage/metrics.md", "vllm 0.29.0: v1/metrics/loggers.py"),
+    ),
+)
