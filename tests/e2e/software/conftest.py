@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from local import cluster, gotools, tools
+from local import builds, cluster, gobuild, gotools, tools
 from local.cluster import Cluster
 from local.images import operator, store
 from local.settings import Settings
@@ -155,3 +156,25 @@ def engine(node: Cluster, tmp_path: Path) -> Iterator[Engine]:
 def volcano_module(node: Cluster) -> Path:
     """Source of Volcano at the version of the chart."""
     return gotools.fetch_module("volcano")
+
+
+@pytest.fixture(scope="module")
+def kwok(kube: Kube) -> Iterator[None]:
+    """KWOK as a process of this machine, minding nodes that carry its annotation; the real node is none of its business."""
+    program = gobuild.ensure(builds.KWOK) / "kwok"
+    with tempfile.TemporaryDirectory() as home, (Path(home) / "log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                str(program),
+                f"--kubeconfig={kube.kubeconfig}",
+                "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={"HOME": home, "PATH": "/usr/bin:/bin"},
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=30)

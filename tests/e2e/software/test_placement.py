@@ -5,11 +5,8 @@ A simulated node has the labels, taints and resources that the plan ascribes to 
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +14,6 @@ import pytest
 from components.config import deep_merge, parse
 from components.node_resources import extended_resources
 from components.plan import Planned, assemble
-from local import builds, gobuild
 from policies.facts import NodePool
 from tests.components.shapes import LLAMA_70B, QWEN, SMALL
 from tests.e2e.software.conftest import Engine, Kube
@@ -82,7 +78,7 @@ def simulated(pool: NodePool, number: int) -> dict[str, Any]:
         "cpu": f"{pool.cpu_milli}m",
         "memory": f"{pool.memory_mib}Mi",
         "pods": "110",
-        "ephemeral-storage": f"{pool.root_disk_gib}Gi",
+        "ephemeral-storage": f"{pool.root_disk_gib or 100}Gi",
         **{key: str(count) for key, count in extended_resources(pool).items()},
     }
     return {
@@ -96,34 +92,12 @@ def simulated(pool: NodePool, number: int) -> dict[str, Any]:
                 "kubernetes.io/arch": "arm64" if pool.architecture == "arm64" else "amd64",
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
-                "node.kubernetes.io/instance-type": pool.instance_types[0],
+                "node.kubernetes.io/instance-type": next(iter(pool.instance_types), "existing"),
             },
         },
         "spec": {"taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in pool.taints]},
         "status": {"allocatable": resources, "capacity": resources},
     }
-
-
-@pytest.fixture(scope="module")
-def kwok(kube: Kube) -> Iterator[None]:
-    """KWOK as a process of this machine, minding nodes that carry its annotation; the real node is none of its business."""
-    program = gobuild.ensure(builds.KWOK) / "kwok"
-    with tempfile.TemporaryDirectory() as home, (Path(home) / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                str(program),
-                f"--kubeconfig={kube.kubeconfig}",
-                "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            ],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={"HOME": home, "PATH": "/usr/bin:/bin"},
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
 
 
 @pytest.fixture(scope="module")
