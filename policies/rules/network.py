@@ -12,7 +12,7 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import EFA, engine_groups, engine_pods, places
-from ._values import literal
+from ._values import before, literal, releases
 from .pool_types import rows
 
 
@@ -39,6 +39,42 @@ def efa_multi_node(stack: Stack) -> Iterator[Problem]:
                 f"one replica spans {nodes} nodes of {pool.where} without EFA, though {able[0]} has it: NCCL goes over TCP",
                 "set efa: true on the pool",
             )
+
+
+def efa_mixed(stack: Stack) -> Iterator[Problem]:
+    """Pods of one engine that may go to several pools, of which some have EFA."""
+    index = places(stack)
+    for workload in stack.workloads:
+        for engine in workload.engines:
+            if engine.device == "cpu" or engine_pods(workload, engine) < 2:
+                continue
+            for group in engine_groups(workload, engine):
+                pools = [pool for pool in index.open(group) if pool.gpus_per_node]
+                slow = [pool for pool in pools if not pool.efa]
+                if slow and len(slow) < len(pools) and not group.limits.get(EFA):
+                    fast = next(pool for pool in pools if pool.efa)
+                    yield warning(
+                        group.where,
+                        f"its pods may go to {fast.where}, which has EFA, and to {slow[0].where}, which has none: an engine over both waits for the slower, or its NCCL fails",
+                        f"select one pool, or ask for {EFA} in the pods' limits",
+                    )
+
+
+# Until here the plugin takes the NVLink controllers of these instances for EFA devices and advertises ten for eight.
+_PLUGIN_LEAST = {"p6-b200": "0.5.10"}
+
+
+def efa_plugin(stack: Stack) -> Iterator[Problem]:
+    for release in releases(stack, "aws-efa-k8s-device-plugin"):
+        for pool in stack.pools:
+            families = {name.split(".")[0] for name in pool.instance_types}
+            least = max((v for family, v in _PLUGIN_LEAST.items() if family in families), default=None)
+            if pool.efa and least and before(str(release.version or "").removeprefix("v"), least):
+                yield error(
+                    release.where,
+                    f"{release.version} of the EFA plugin takes NVLink controllers of {pool.where} for EFA devices: pods get devices that carry no network, and NCCL times out",
+                    f"use v{least} or newer",
+                )
 
 
 def efa_requested(stack: Stack) -> Iterator[Problem]:
@@ -144,6 +180,20 @@ def _all_to_itself(props: object, direction: str) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="network-efa-mixed",
+        title="Pods of one engine are all on EFA, or none is",
+        why="Two pools whose labels and taints are alike both take an engine's pods. RDMA works between nodes of one subnet that have EFA, and not from there to others.",
+        check=efa_mixed,
+        sources=("aws-samples/amazon-eks-machine-learning-with-terraform-and-kubeflow#118",),
+    ),
+    Rule(
+        id="network-efa-plugin",
+        title="The EFA plugin knows the instance's devices",
+        why="The InfiniBand subsystem of newer instances has controllers that are no network. A plugin of before their time advertises them as EFA devices.",
+        check=efa_plugin,
+        sources=("aws/sagemaker-hyperpod-cli PR#282",),
+    ),
     Rule(
         id="network-efa-multi-node",
         title="Engines over nodes use the fast network",

@@ -125,6 +125,43 @@ KARPENTER = (
 )  # fmt: skip
 
 
+ENGINE = """
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat, namespace: serving}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+    spec:
+      nodeSelector: {karpenter.sh/nodepool: gpu}
+      tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+      enableServiceLinks: false
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.29.0
+        args: [--model, Qwen/Qwen2.5-7B-Instruct, --max-model-len, "8192"]
+        resources: {limits: {nvidia.com/gpu: 1, memory: 24Gi}}
+        startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 120, periodSeconds: 10}
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended"),
+    [
+        (POOL.replace("      nodeClassRef", "      expireAfter: 19m\n      nodeClassRef"), POOL.replace("      nodeClassRef", "      expireAfter: 720h\n      nodeClassRef")),
+        (POOL + ENGINE.replace(', annotations: {karpenter.sh/do-not-disrupt: "true"}', ""), POOL + ENGINE),
+        (POOL + ENGINE.replace('"true"', '"false"'), POOL.replace("  limits:", "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 10m}\n  limits:") + ENGINE.replace('"true"', '"false"')),
+    ],
+    ids=["kubernetes-sigs/karpenter#1611", "aws/karpenter-provider-aws#6129", "consolidation of what may be moved"],
+)  # fmt: skip
+def test_karpenter_leaves_gpu_nodes_to_their_engines(broken: str, mended: str) -> None:
+    assert ("karpenter-disruption", "warning") in said(*objects(broken))
+    assert "karpenter-disruption" not in {rule for rule, _ in said(*objects(mended))}
+
+
 @pytest.mark.parametrize(("rule", "broken", "mended"), [*GROUPS, *ACCESS, *KARPENTER])
 def test_what_was_reported_is_said_and_its_mended_twin_passes(rule: str, broken: Resources, mended: Resources) -> None:
     assert (rule, "error") in said(*broken)

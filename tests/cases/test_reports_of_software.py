@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .report import Report, each
-from .small import AWS, EXISTING, KAI, Config, chat, pool
+from .small import AWS, EXISTING, KAI, TWO_NODES, Config, chat, pool
 from .test_a_to_b import gpus
 
 
@@ -19,6 +19,7 @@ def operator(**given: Any) -> Config:
 
 MIG = {"strategy": "mig", "mig_profile": "3g.40gb"}
 CUT = {"node_pools": {"l4": {"instance_types": ["p4de.24xlarge"], "max": 2, "sharing": MIG, "reservation": {"kind": "on_demand", "id": "cr-0a1b2c3d4e5f60718"}, "zones": ["us-east-1b"]}}}  # fmt: skip
+B200 = {"node_pools": {"b200": {"instance_types": ["p6-b200.48xlarge"], "zones": ["us-east-1b"], "reservation": {"kind": "capacity_block", "id": "cr-0a1b2c3d4e5f60718"}, "efa": True, "max": 2}}}  # fmt: skip
 PLAIN: tuple[Config, ...] = (chat(),)
 TOKEN = {"store": "aws", "keys": {"token": {"name": "prod/huggingface"}}}
 RACK = {"kai.scheduler/topology-required-placement": "example.com/rack"}
@@ -57,6 +58,8 @@ QUEUES = (
     Report("a queue in capitals", "queue-name", (KAI, {"queues": {"team": None, "Team_A": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}}}}, chat(queue="Team_A")), (KAI, {"queues": {"team": None, "team-a": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}}}}, chat(queue="team-a"))),
     Report("KAI before its label", "kai-versions", (KAI, {"software": {"kai": {"version": "v0.5.1"}}}), (KAI,)),
     Report("KAI before its charts moved", "kai-values", (KAI, {"software": {"kai": {"version": "v0.12.4"}}}), (KAI,)),
+    Report("aws/sagemaker-hyperpod-cli PR#282", "network-efa-plugin", (B200, {"software": {"efa_plugin": {"version": "v0.5.8"}}}), (B200,), base=AWS),
+    Report("modelplaneai/modelplane#197", "network-efa-multi-node", (TWO_NODES, {"node_pools": {"h100": {"efa": False}}}), (TWO_NODES,), "warning", AWS),
     Report("an operator that is given no time", "helm-recovery", ({"software": {"gpu_operator": {"timeout_seconds": 30}}},), ({"software": {"gpu_operator": {"timeout_seconds": 600}}},), "warning"),
 )  # fmt: skip
 

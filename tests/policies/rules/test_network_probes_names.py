@@ -13,6 +13,7 @@ from .stacks import (
     core,
     engine,
     found,
+    h100,
     l4,
     sentences,
     service,
@@ -103,6 +104,20 @@ def two(**over: Any) -> Stack:
 )
 def test_engines_over_nodes(given: Stack, expected: list[tuple[str, str]]) -> None:
     assert found(given) == expected
+
+
+def test_pods_of_one_engine_that_may_go_to_nodes_with_and_without_efa() -> None:
+    labels = {"llm-serving/pool": "h100", "gpu": "h100"}
+    given = with_workers(two_node_stack(), node_selector={"gpu": "h100"}, limits={"nvidia.com/gpu": "8"})
+    fast, slow = (
+        h100(labels=labels, max=4),
+        h100(name="slow", efa=False, labels={**labels, "llm-serving/pool": "slow"}, reservation="cr-0b"),
+    )
+    mixed = replace(given, pools=(core(), fast, slow))
+    assert ("network-efa-mixed", "warning") in found(mixed)
+    assert "network-efa-mixed" not in {rule for rule, _ in found(replace(given, pools=(core(), fast)))}
+    asked = with_workers(mixed, limits={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
+    assert "network-efa-mixed" not in {rule for rule, _ in found(asked)}
 
 
 def test_experts_inside_a_node_may_use_any_backend() -> None:
