@@ -101,8 +101,9 @@ def _engines_and_groups(
         pool_name = model.pool or default_pool
         pool = pools.get(pool_name) if pool_name else None
         for role, replicas in _roles(model):
-            shapes.setdefault(_shape(config, model, pool_name, pool), []).append(
-                (name, role, model, replicas, f"{where}: model '{name}'")
+            sized = _sized(stated, role)
+            shapes.setdefault(_shape(config, sized, pool_name, pool), []).append(
+                (name, role, sized, replicas, f"{where}: model '{name}'")
             )
     if not shapes and config.kind in ("ray_cluster", "ray_job"):
         # No engine is declared: the job or the apps of others bring them; the group takes its shape from `worker`.
@@ -119,9 +120,11 @@ def _engines_and_groups(
     return tuple(sorted(engines, key=lambda e: (e.name, e.role))), tuple(groups)
 
 
-def _sized(model: Model) -> Model:
-    """The model with its parallel sizes as the engine will have them: engine arguments given by hand count."""
+def _sized(model: Model, role: str = "decode") -> Model:
+    """The model with its parallel sizes as the engine of that role will have them: engine arguments given by hand count."""
     args = model.engine_args
+    if role == "prefill" and model.disaggregation is not None:
+        args = {**args, **model.disaggregation.prefill_engine_args}
     names = {"tensor": "tensor_parallel_size", "pipeline": "pipeline_parallel_size", "data": "data_parallel_size"}
     sizes = {field: args[key] for field, key in names.items() if isinstance(args.get(key), int) and args[key] >= 1}  # type: ignore[operator]
     return model.model_copy(update={"parallel": model.parallel.model_copy(update=sizes)}) if sizes else model

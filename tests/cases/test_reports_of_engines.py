@@ -155,3 +155,9 @@ def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) ->
     mended = report.said(report.mended)
     assert {rule for rule, severity in mended if severity == "error"} == set()
     assert report.rule not in {rule for rule, _ in mended}
+
+
+def test_prefill_and_decode_of_other_sizes_have_pods_of_their_own_sizes() -> None:
+    groups = manifest(H8, pair({}), base=EXISTING)["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    limits = [g["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for g in groups]
+    assert [(limit, g["replicas"]) for limit, g in zip(limits, groups, strict=True)] == [("2", 2), ("4", 1)]
