@@ -7,6 +7,7 @@ Exit code 1 when there is an error, 2 when a file cannot be read, else 0.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -22,10 +23,10 @@ from rich.text import Text
 from policies import stated
 from policies.facts import Stack
 from policies.facts.ray import LOADER
-from policies.facts.stack import EMPTY, reading
-from policies.facts.wire import Resource, manifests
+from policies.facts.stack import EMPTY
+from policies.facts.wire import PLACEHOLDER, Resource, manifests
 from policies.finding import Finding
-from policies.rules import check
+from policies.judgement import PLACEHOLDERS, judge
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -59,8 +60,8 @@ def main(
     except (Unreadable, stated.StatedError) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None
-    facts = reading(resources, known)
-    found = [(finding, facts.origin(finding.place)) for finding in check(facts.stack, levels)]
+    judged = judge(resources, known, overrides=levels, unknowns=PLACEHOLDERS)
+    found = [(placed.finding, placed.urn) for placed in (*judged.findings, *judged.open)]
     if format is Format.json:
         print(json.dumps({"findings": [_plain(*each) for each in found]}, indent=2))
     else:
@@ -72,14 +73,14 @@ def main(
 def read(path: Path) -> list[Resource]:
     """Resources of a file, of every manifest in a folder, or of standard input. Raises Unreadable."""
     if str(path) == "-":
-        return manifests(_documents(sys.stdin.read(), "standard input"), "standard input")
+        return manifests(_filled(_documents(sys.stdin.read(), "standard input")), "standard input")
     if path.is_dir():
         return [each for file in sorted(path.rglob("*")) if file.suffix in _SUFFIXES for each in read(file)]
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Unreadable(f"{path}: cannot be read ({error}); give rendered Kubernetes manifests") from None
-    return manifests(_documents(text, str(path)), str(path))
+    return manifests(_filled(_documents(text, str(path))), str(path))
 
 
 def _documents(text: str, name: str) -> Iterator[Any]:
@@ -90,6 +91,33 @@ def _documents(text: str, name: str) -> Iterator[Any]:
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         mend = "render the template first (helm template, kustomize build)" if "{{" in text else "correct the file"
         raise Unreadable(f"{place}: not YAML: {getattr(error, 'problem', error)}; {mend}") from None
+
+
+# $IMAGE, ${IMAGE}, <IMAGE> and <<IMAGE>>, as guides write what their readers put in; $(NAME) is Kubernetes' own.
+_PLACEHOLDER = re.compile(r"\$[A-Z_][A-Z0-9_]*|.*\$\{[A-Za-z_][A-Za-z0-9_]*\}.*|<<?[A-Za-z][^<>]*>>?")
+_OF_SHELLS = frozenset(
+    {"args", "command", "data", "entrypoint", "runtimeEnvYAML", "serveConfigV2", "stringData", "userData", "value"}
+)
+
+
+def _filled(documents: Iterator[Any]) -> Iterator[Any]:
+    """Documents with what stands for a placeholder in place of each, so that no rule takes it for a value."""
+    return map(_without, documents)
+
+
+def _without(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {k: v if k in _OF_SHELLS else _without(v, str(k)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without(each, key) for each in value]
+    # A name or kind that is a placeholder still names its object in messages.
+    if (
+        isinstance(value, str)
+        and key not in ("apiVersion", "kind", "name", "namespace")
+        and _PLACEHOLDER.fullmatch(value)
+    ):
+        return PLACEHOLDER
+    return value
 
 
 def _known(path: Path | None) -> Stack:

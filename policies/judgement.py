@@ -6,7 +6,7 @@ again with stand-ins; a finding is certain when it is there each time. Not for: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from policies.facts import Stack
@@ -35,20 +35,45 @@ class Judged:
     open: tuple[Placed, ...]
 
 
-def judge(resources: Iterable[Resource], known: Stack = EMPTY, rules: Sequence[Rule] = RULES) -> Judged:
-    """Run the rules over the resources and what else is known."""
+@dataclass(frozen=True, slots=True)
+class Unknowns:
+    """Why values are not known, and what to do: {rules} is what waits for them, with a comma before it, or nothing."""
+
+    message: str
+    mend: str
+
+
+PREVIEW = Unknowns(
+    "{names} cannot be known in this preview{rules}; all else has been judged",
+    "the update judges it before it makes the resource; to have it judged now, take it from the config, not from an output",
+)
+PLACEHOLDERS = Unknowns(
+    "{names}: not filled in{rules}; all else has been judged",
+    "fill it in first (envsubst, sed), and judge the result",
+)
+
+
+def judge(
+    resources: Iterable[Resource],
+    known: Stack = EMPTY,
+    rules: Sequence[Rule] = RULES,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    unknowns: Unknowns = PREVIEW,
+) -> Judged:
+    """Run the rules over the resources and what else is known. overrides: severities by rule, as for `check`."""
     given = tuple(resources)
     first = reading(given, known)
-    found = check(first.stack, None, rules)
+    found = check(first.stack, overrides, rules)
     if not first.not_known:
         return Judged(tuple(Placed(f, first.origin(f.place)) for f in found), ())
     runs = [_by_key(found)]
     for guess in GUESSES:
-        runs.append(_by_key(_checked(reading(given, known, guess).stack, rules)))
+        runs.append(_by_key(_checked(reading(given, known, guess).stack, rules, overrides or {})))
     sure = set.intersection(*(set(run) for run in runs))
     unsure = {key: finding for run in runs for key, finding in run.items() if key not in sure}
     certain = [Placed(f, first.origin(f.place)) for f in found if _key(f) in sure]
-    return Judged(tuple(certain), tuple(_open(first, unsure.values())))
+    return Judged(tuple(certain), tuple(_open(first, unsure.values(), unknowns)))
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:
@@ -59,29 +84,29 @@ def _by_key(findings: Iterable[Finding]) -> dict[tuple[str, str, str], Finding]:
     return {_key(finding): finding for finding in findings}
 
 
-def _checked(stack: Stack, rules: Sequence[Rule]) -> list[Finding]:
+def _checked(stack: Stack, rules: Sequence[Rule], overrides: Mapping[str, str]) -> list[Finding]:
     """All findings, of rules one by one: one that trips over a stand-in has found nothing."""
     found: list[Finding] = []
     for rule in rules:
         try:
-            found.extend(check(stack, None, (rule,)))
+            found.extend(check(stack, {rule.id: overrides[rule.id]} if rule.id in overrides else None, (rule,)))
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
             continue
     return found
 
 
-def _open(first: Reading, unsure: Iterable[Finding]) -> Iterable[Placed]:
+def _open(first: Reading, unsure: Iterable[Finding], unknowns: Unknowns) -> Iterable[Placed]:
     """What is not known, resource by resource, with the rules that wait for it."""
     waiting: dict[str, list[Finding]] = {}
     for finding in unsure:
         waiting.setdefault(first.origin(finding.place), []).append(finding)
     for each in first.not_known:
-        yield Placed(_not_judged(each.where, each.paths, waiting.pop(each.urn, ())), each.urn)
+        yield Placed(_not_judged(each.where, each.paths, waiting.pop(each.urn, ()), unknowns), each.urn)
     for urn, findings in sorted(waiting.items()):
-        yield Placed(_not_judged(findings[0].place, ("values of other resources",), findings), urn)
+        yield Placed(_not_judged(findings[0].place, ("values of other resources",), findings, unknowns), urn)
 
 
-def _not_judged(where: str, paths: Sequence[str], waiting: Sequence[Finding]) -> Finding:
+def _not_judged(where: str, paths: Sequence[str], waiting: Sequence[Finding], unknowns: Unknowns) -> Finding:
     names = ", ".join(paths[:_MOST_PATHS])
     more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
     rules = sorted({finding.rule for finding in waiting})
@@ -90,6 +115,6 @@ def _not_judged(where: str, paths: Sequence[str], waiting: Sequence[Finding]) ->
         place=where,
         severity="warning",
         rule=NOT_JUDGED,
-        message=f"{names}{more} cannot be known in this preview{waits}; all else has been judged",
-        mend="the update judges it before it makes the resource; to have it judged now, take it from the config, not from an output",
+        message=unknowns.message.format(names=f"{names}{more}", rules=waits),
+        mend=unknowns.mend,
     )

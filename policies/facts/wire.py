@@ -25,6 +25,7 @@ UNKNOWN = frozenset(
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",  # object
     }
 )
+PLACEHOLDER = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # stands in for a value that somebody is yet to fill in
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"

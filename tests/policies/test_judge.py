@@ -73,6 +73,32 @@ def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> Non
     assert [each for each in found(file(tmp_path, group)) if each["severity"] == "error"] == []
 
 
+@pytest.mark.parametrize("placeholder", ["$VLLM_IMAGE", "${REGISTRY}/vllm:${TAG}", "<your-image>", "<<IMAGE>>"])
+def test_placeholders_that_a_guide_s_reader_fills_in_are_told_and_not_judged(tmp_path: Path, placeholder: str) -> None:
+    text = PRODUCTION_STACK
+    image = next(line.split("image:")[1].strip() for line in text.splitlines() if "image:" in line)
+    given = found(file(tmp_path, text.replace(f"image: {image}", f'image: "{placeholder}"')))
+    assert [each for each in given if each["severity"] == "error"] == []
+    (open_,) = (each for each in given if each["rule"] == "not-judged")
+    assert ".image: not filled in, so " in open_["message"]
+    assert open_["mend"] == "fill it in first (envsubst, sed), and judge the result"
+
+
+def test_dollars_of_shells_and_of_kubernetes_are_no_placeholders(tmp_path: Path) -> None:
+    shell = PRODUCTION_STACK.replace("kind: Deployment\n", "kind: Deployment\n# ${TAG}\n")
+    script = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: start}\ndata: {run.sh: 'vllm serve ${MODEL}'}\n"
+    assert "not-judged" not in {each["rule"] for each in found(file(tmp_path, shell + script))}
+
+
+def test_severities_hold_where_something_is_not_filled_in(tmp_path: Path) -> None:
+    path = file(
+        tmp_path, f"{KUBERAY_SAMPLE}\n---\n" + PRODUCTION_STACK.replace("vllm/vllm-openai", "${REGISTRY}/vllm-openai")
+    )
+    assert "security-dashboard-delete" in {each["rule"] for each in found(path)}
+    rules = {each["rule"] for each in found(path, "--policy", "security-dashboard-delete=off")}
+    assert "security-dashboard-delete" not in rules
+
+
 def test_folders_are_searched_and_objects_of_several_files_judged_together(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     file(tmp_path / "a", KUBERAY_SAMPLE)
