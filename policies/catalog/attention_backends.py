@@ -61,6 +61,12 @@ BACKENDS: dict[str, Backend] = {
     "TRITON_MLA": Backend(_ANY, mla=True, caches=_FP8, fp8=_NATIVE),
     "TURBOQUANT": Backend(_AMPERE, caches=_TURBO),
 }
+# can_return_lse_for_decode: what decode context parallel puts parts of the cache together by.
+PARTS_BY_LSE: frozenset[str] = frozenset((
+    "CUTLASS_MLA", "FLASHINFER", "FLASHINFER_MLA", "FLASHINFER_MLA_SPARSE", "FLASHMLA", "FLASHMLA_SPARSE", "FLASH_ATTN", "FLASH_ATTN_MLA", "TOKENSPEED_MLA",
+    "TRITON_MLA",
+))  # fmt: skip
+
 # Known names that are not judged: of one model family, of the vision tower, or of a plugin.
 NOT_JUDGED: tuple[str, ...] = (
     "CUSTOM",

@@ -33,6 +33,7 @@ _PARSERS: dict[str, tuple[str, ...]] = {
 }
 _ANY_TEXT = ("pythonic",)
 _LORA = ("fully_sharded_loras", "lora_dtype", "max_cpu_loras", "max_lora_rank", "max_loras")
+_MOE_RANK = 128  # lora/ops/triton_ops/fused_moe_lora_op.py
 _DEFAULT_BLOCK = 16
 # Image tokens see each other both ways, so that vLLM never splits an image over steps (ModelConfig.is_mm_prefix_lm).
 _WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -49,6 +50,12 @@ def runner(stack: Stack) -> Iterator[Problem]:
                 seat.engine.where,
                 f"runner generate and {row.name}, an encoder that writes no tokens: vLLM refuses to start",
                 "set runner: pooling, or leave it out",
+            )
+        elif row.encoder_only and switch(seat.args.get("enable_prefix_caching")):
+            yield warning(
+                seat.engine.where,
+                f"enable_prefix_caching and {row.name}, an encoder, which keeps no cache: vLLM warns that it may crash, and versions before 0.21 do when they start",
+                "leave it out",
             )
         elif seat.args.get("runner") == "pooling" and seat.args.get("convert") == "none" and row.task == "chat":
             yield say(
@@ -104,6 +111,14 @@ def adapters(stack: Stack) -> Iterator[Problem]:
                 seat.engine.where,
                 f"{seat.row.name} is a {seat.row.architecture}, which takes no LoRA adapters: vLLM refuses to start",
                 "serve it without adapters, or merge the adapter into the weights",
+            )
+        rank = whole(seat.args.get("max_lora_rank"))
+        if asked and rank is not None and rank > _MOE_RANK and seat.row is not None and seat.row.moe is not None:
+            sure = as_read(stack, seat) and not before(vllm_version(stack, seat.workload), "0.28")
+            yield (error if sure else warning)(
+                seat.engine.where,
+                f"max_lora_rank {rank} and {seat.row.name}, whose experts' kernel takes adapters up to rank {_MOE_RANK}: the first request with an adapter ends the engine",
+                f"set max_lora_rank to {_MOE_RANK} or less",
             )
         if switch(seat.args.get("enable_lora")):
             continue
@@ -182,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         title="The runner is one the model has",
         why="An encoder writes no tokens and a chat model embeds only after a conversion; vLLM refuses the other way round when it reads the model's config.",
         check=runner,
-        sources=("vllm 0.29.0: config/model.py",),
+        sources=("vllm 0.29.0: config/model.py", "vllm#40682"),
     ),
     Rule(
         id="model-file-format",
@@ -209,7 +224,7 @@ RULES: tuple[Rule, ...] = (
             "adapters; vLLM finds that after it has loaded the weights."
         ),
         check=adapters,
-        sources=("vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py",),
+        sources=("vllm#55158", "vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py"),
     ),
     Rule(
         id="model-cache-blocks",

@@ -160,28 +160,6 @@ def data(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def context(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        row, size = seat.row, whole(seat.args.get("decode_context_parallel_size"))
-        if size is None or size <= 1:
-            continue
-        where, tensor_size = seat.engine.where, seat.engine.tensor
-        if tensor_size % size:
-            yield error(
-                where,
-                f"decode_context_parallel_size {size} does not divide tensor parallel {tensor_size}",
-                f"use one of {', '.join(str(v) for v in range(1, tensor_size + 1) if tensor_size % v == 0)}",
-            )
-        elif row is not None and row.mla is None and tensor_size // max(1, row.kv_heads) < size:
-            most = max(1, tensor_size // max(1, row.kv_heads))
-            yield error(
-                where,
-                f"decode_context_parallel_size {size} needs {size} copies of each KV head and tensor parallel {tensor_size} of "
-                f"{row.kv_heads} KV heads makes {most}",
-                f"use at most {most}" if most > 1 else "leave it out",
-            )
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         id="parallel-numbers",
@@ -235,12 +213,5 @@ RULES: tuple[Rule, ...] = (
         ),
         check=data,
         sources=("ray 2.60.0: data_parallel/dp_server.py", "vllm 0.29.0: config/parallel.py"),
-    ),
-    Rule(
-        id="parallel-context",
-        title="Decode context parallel fits the copies of KV heads",
-        why="It spreads the cache over GPUs that would otherwise hold copies of the same KV heads, so there must be that many copies.",
-        check=context,
-        sources=("vllm 0.29.0: config/model.py verify_with_parallel_config",),
     ),
 )

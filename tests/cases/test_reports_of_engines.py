@@ -99,7 +99,12 @@ PLACES = (
 def cached(connector: str, tensor: int = 1, env: dict[str, str] | None = None, **extra: Any) -> Config:
     """With a cache in the memory of the host."""
     transfer = {"kv_connector": connector, "kv_role": "kv_both", "kv_connector_extra_config": extra}
-    return one("Qwen/Qwen2.5-72B-Instruct" if tensor > 1 else "Qwen/Qwen3-8B", parallel={"tensor": tensor}, env=env or {}, engine_args={"max_model_len": 8192, "kv_transfer_config": transfer})
+    return one(
+        "Qwen/Qwen2.5-72B-Instruct" if tensor > 1 else "Qwen/Qwen3-8B",
+        parallel={"tensor": tensor},
+        env=env or {},
+        engine_args={"max_model_len": 8192, "kv_transfer_config": transfer},
+    )
 
 
 def lmcache(gigabytes: str, tensor: int) -> Config:
@@ -133,7 +138,9 @@ FORMS = (
 def pair(prefill: dict[str, Any], **decode: Any) -> Config:
     """Prefill over four GPUs, decode over two."""
     sides = {"prefill_engine_args": {"tensor_parallel_size": 4, **prefill}}
-    return one("Qwen/Qwen3-32B", parallel={"tensor": 2}, disaggregation=sides, engine_args={"max_model_len": 8192, **decode})
+    return one(
+        "Qwen/Qwen3-32B", parallel={"tensor": 2}, disaggregation=sides, engine_args={"max_model_len": 8192, **decode}
+    )
 
 
 LIMIT = "alb.ingress.kubernetes.io/load-balancer-attributes"
@@ -143,13 +150,48 @@ PATHS = (
 )  # fmt: skip
 
 
+SPREAD = {"decode_context_parallel_size": 2}
+WIDE = {"parallel": {"tensor": 8, "pipeline": 2}}
+
+
+def interface(**env: str) -> Config:
+    """An engine over two nodes."""
+    return one("Qwen/Qwen3-235B-A22B-Instruct-2507", **WIDE, engine_args={"max_model_len": 8192}, env=env)
+
+
+SEVERAL = (
+    Report("vllm-project/vllm#55158", "model-adapters", (H8, args(MOE, 2, enable_lora=True, max_lora_rank=256)), (H8, args(MOE, 2, enable_lora=True, max_lora_rank=128))),
+    Report("vllm-project/vllm PR#43053", "parallel-context", (H8, args("Qwen/Qwen3-8B", 8, **SPREAD, attention_backend="TRITON_ATTN")), (H8, args(MOE, 8, **SPREAD, attention_backend="FLASH_ATTN"))),
+    Report("kernels without parts of the prompt", "parallel-context", (H8, args(MOE, 4, prefill_context_parallel_size=2)), (H8, args(MOE, 4))),
+    Report("aws-samples/aws-do-eks PR#51", "network-interface", (H8, interface(GLOO_SOCKET_IFNAME="^lo,docker")), (H8, interface(GLOO_SOCKET_IFNAME="eth0"))),
+    Report("AMD-AGI/Primus PR#1063", "network-interface", (H8, interface(NCCL_SOCKET_IFNAME="10.0.3.7")), (H8, interface(NCCL_SOCKET_IFNAME="^lo,docker"))),
+)  # fmt: skip
+
+
 def test_engines_that_share_a_cache_of_lmcache_agree_on_its_keys_without_being_told() -> None:
     """LMCache/LMCache#1739: with tensor parallel the hit rate is 0 unless every process hashes alike."""
     engine = ray_facts.read(manifest(H8, lmcache("20", 4), base=EXISTING)).engines[0]
     assert engine.env["PYTHONHASHSEED"] == "0"
 
 
-@each((*OFFLOADED, *KERNELS, *FORMS, *PATHS, *MEMORY, *CUTS, *SPECULATION, *ATTENTION, *CACHES, *STATES, *BALANCED, *ARGUMENTS, *PLACES))
+@each(
+    (
+        *OFFLOADED,
+        *KERNELS,
+        *FORMS,
+        *PATHS,
+        *SEVERAL,
+        *MEMORY,
+        *CUTS,
+        *SPECULATION,
+        *ATTENTION,
+        *CACHES,
+        *STATES,
+        *BALANCED,
+        *ARGUMENTS,
+        *PLACES,
+    )
+)
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)

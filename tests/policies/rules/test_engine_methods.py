@@ -128,6 +128,7 @@ def test_the_mend_of_a_backend_names_those_that_fit() -> None:
         (at(with_engine(whole(), source="team/Qwen2.5-7B-GGUF"), "2.50.0", "0.11.0"), []),
         (serving("BAAI/bge-m3", runner="generate"), [("model-runner", "error")]),
         (serving("BAAI/bge-m3", runner="pooling"), []),
+        (serving("BAAI/bge-m3", enable_prefix_caching=True), [("model-runner", "warning")]),
         (args(whole(), runner="pooling"), []),
         (args(whole(), runner="pooling", convert="none"), [("model-runner", "error")]),
         (serving("google/gemma-3-4b-it", max_num_batched_tokens=128, max_num_seqs=8), [("model-images", "error")]),
