@@ -49,7 +49,7 @@ class Doors:
     def __iter__(self) -> Iterator[tuple[Object, Workload | None, tuple[str, ...]]]:
         """(Ingress or HTTPRoute, workload that it publishes, its paths), of those that lead to an endpoint."""
         for item in self.fronts:
-            leads = [(name, path) for name, path in _backends(item) if name.endswith("-serve-svc")]
+            leads = [(name, path) for name, path in backends(item) if name.endswith("-serve-svc")]
             if leads:
                 yield item, self.serving.get((item.namespace, leads[0][0])), tuple(sorted({path for _, path in leads}))
 
@@ -107,7 +107,7 @@ def _asked_before(policy: Object) -> set[tuple[str, str, str]]:
     return {(policy.namespace, str(ref.get("kind")), str(ref.get("name"))) for ref in refs if ref}
 
 
-def _backends(item: Object) -> Iterator[tuple[str, str]]:
+def backends(item: Object) -> Iterator[tuple[str, str]]:
     """(Service, path) of every rule."""
     spec = mapping(item.manifest.get("spec"))
     default = mapping(mapping(spec.get("defaultBackend")).get("service")).get("name")

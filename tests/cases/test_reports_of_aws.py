@@ -162,6 +162,29 @@ def test_karpenter_leaves_gpu_nodes_to_their_engines(broken: str, mended: str) -
     assert "karpenter-disruption" not in {rule for rule, _ in said(*objects(mended))}
 
 
+def subnet(**tags: str) -> Resource:
+    return aws(
+        "aws:ec2/subnet:Subnet", vpcId="vpc-1", tags={"Name": "private", "karpenter.sh/discovery": "llm", **tags}
+    )
+
+
+def test_subnets_have_the_tag_that_karpenter_looks_for() -> None:
+    key = "karpenter.sh/discovery"
+    assert "karpenter-discovery" not in {rule for rule, _ in said(*OK, subnet())}
+    assert ("karpenter-discovery", "error") in said(*OK, subnet(**{key: "llm-prod"}))
+    untagged = aws("aws:ec2/subnet:Subnet", vpcId="vpc-1", tags={"Name": "private"})
+    assert ("karpenter-discovery", "warning") in said(*OK, untagged)
+    anything = changed(
+        ("{tags: {karpenter.sh/discovery: llm}}]\n  sec", "{tags: {karpenter.sh/discovery: '*'}}]\n  sec")
+    )
+    assert "karpenter-discovery" not in {rule for rule, _ in said(*anything, subnet(**{key: "other"}))}
+
+
+def test_the_cluster_s_own_security_group_is_not_seen_and_may_have_the_tag() -> None:
+    group = aws("aws:ec2/securityGroup:SecurityGroup", tags={"Name": "endpoints"})
+    assert "karpenter-discovery" not in {rule for rule, _ in said(*OK, subnet(), group)}
+
+
 @pytest.mark.parametrize(("rule", "broken", "mended"), [*GROUPS, *ACCESS, *KARPENTER])
 def test_what_was_reported_is_said_and_its_mended_twin_passes(rule: str, broken: Resources, mended: Resources) -> None:
     assert (rule, "error") in said(*broken)

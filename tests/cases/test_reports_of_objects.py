@@ -62,6 +62,18 @@ kind: PodDisruptionBudget
 metadata: {name: chat, namespace: serving}
 spec: {maxUnavailable: 1, selector: {matchLabels: {app: chat}}}
 """
+INGRESS = """
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: chat
+  namespace: serving
+  annotations: {nginx.ingress.kubernetes.io/proxy-read-timeout: "900"}
+spec:
+  ingressClassName: nginx
+  rules: [{host: chat.example.com, http: {paths: [{path: /v1, pathType: Prefix, backend: {service: {name: chat, port: {number: 80}}}}]}}]
+"""
+ALB = INGRESS.replace("nginx.ingress.kubernetes.io/proxy-read-timeout: \"900\"", "alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=900").replace("ClassName: nginx", "ClassName: alb")  # fmt: skip
 ROUTE = """
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -135,6 +147,9 @@ spec: {groups: [{name: vllm, rules: [{alert: CacheFull, expr: "avg(vllm:kv_cache
         case("a metric of last year", "metric-names", KEDA, ("num_requests_waiting", "gpu_cache_usage_perc"), severity="warning"),
         case("a metric that is mistyped", "metric-names", KEDA, ("num_requests_waiting", "num_request_waiting"), severity="warning"),
         case("an alert on a metric of last year", "metric-names", ALERT, ("kv_cache", "gpu_cache"), severity="warning"),
+        case("onyx-dot-app/onyx PR#10247", "ingress-timeout", INGRESS, ('  annotations: {nginx.ingress.kubernetes.io/proxy-read-timeout: "900"}\n', ""), severity="warning"),
+        case("mudler/LocalAI#11046", "ingress-timeout", INGRESS, ('"900"', '"60"'), severity="warning"),
+        case("an ALB with its default", "ingress-timeout", ALB, ("idle_timeout.timeout_seconds=900", "deletion_protection.enabled=true"), severity="warning"),
         case("two numbers in a budget", "disruption-form", BUDGET, ("maxUnavailable: 1", "maxUnavailable: 1, minAvailable: 1")),
         case("a listener of another name", "route-target", ROUTE, ("sectionName: https", "sectionName: http")),
         case("a Gateway for its own namespace", "route-target", ROUTE, (", allowedRoutes: {namespaces: {from: All}}", "")),
