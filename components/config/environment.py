@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
+
+from policies.catalog.karpenter import own_tag
 
 from .base import Env, Json, Name, Strict
-from .clusters import Cluster, ExistingCluster
+from .clusters import AwsCluster, Cluster, ExistingCluster
 from .pools import Pools
 from .services import Service
 from .software import Budget, Queue, Software, VersionOverrides
@@ -42,3 +44,15 @@ class Environment(Strict):
     """Environment of every Ray container of every service."""
     policy: dict[str, Annotated[Literal["error", "warning", "off"], BeforeValidator(_off)]] = {}
     """Rule id -> error, warning or off, for this environment, with the reason written beside it in the file."""
+
+    @model_validator(mode="after")
+    def _no_tag_that_karpenter_sets(self) -> Environment:
+        pools = [name for name, pool in self.node_pools.items() if pool.kind == "karpenter"]
+        tags = self.cluster.tags if isinstance(self.cluster, AwsCluster) else {}
+        own = [key for key in tags if own_tag(key)]
+        if pools and own:
+            raise ValueError(
+                f"cluster.tags has '{own[0]}', which Karpenter sets itself, and node pool '{pools[0]}' is Karpenter's: "
+                "the API server refuses its EC2NodeClass; leave the tag out"
+            )
+        return self

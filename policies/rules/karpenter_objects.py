@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policies.catalog import gpus
+from policies.catalog.karpenter import LABELS
 from policies.catalog.lookup import closest_names
 from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping, quantity, whole
@@ -31,43 +32,6 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     f"{_AWS}gpu-manufacturer": ("amd", "aws", "habana", "nvidia"),
     f"{_AWS}gpu-name": tuple(sorted({*_GPU_NAMES, "gaudi-hl-205", "k80", "m60", "radeon-pro-v520", "v100"})),
 }
-# Labels of Karpenter's own domains that the CRD takes in a requirement.
-_LABELS = (
-    "karpenter.sh/capacity-type",
-    *(
-        f"karpenter.k8s.aws/{n}"
-        for n in ("capacity-reservation-id", "capacity-reservation-interruptible", "capacity-reservation-type")
-    ),
-    *(
-        f"karpenter.k8s.aws/{n}"
-        for n in ("ec2nodeclass", "nitro-sandbox", "placement-group-id", "placement-group-partition")
-    ),
-    *(
-        f"{_AWS}{n}"
-        for n in (
-            "accelerator-count",
-            "accelerator-manufacturer",
-            "accelerator-name",
-            "capability-flex",
-            "category",
-            "cpu",
-        )
-    ),
-    *(
-        f"{_AWS}{n}"
-        for n in (
-            "cpu-manufacturer",
-            "cpu-sustained-clock-speed-mhz",
-            "ebs-bandwidth",
-            "encryption-in-transit-supported",
-        )
-    ),
-    *(
-        f"{_AWS}{n}"
-        for n in ("family", "generation", "gpu-count", "gpu-manufacturer", "gpu-memory", "gpu-name", "hypervisor")
-    ),
-    *(f"{_AWS}{n}" for n in ("local-nvme", "memory", "network-bandwidth", "size", "tenancy")),
-)
 _NUMBERS = ("cpu", "generation", "gpu-count", "gpu-memory", "local-nvme", "memory")
 _FEWEST_PODS = (
     10  # DaemonSets of EKS, Karpenter's own taints aside: CNI, kube-proxy, Pod Identity, EBS, GPU operator's four
@@ -105,8 +69,8 @@ def _requirement(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
             f"requirement {key} {operator} takes one whole number, and has {listed(values) or 'none'}",
             "give one",
         )
-    if key.partition("/")[0].endswith(_DOMAINS) and key not in _LABELS:
-        near = closest_names(key, _LABELS, 1)
+    if key.partition("/")[0].endswith(_DOMAINS) and key not in LABELS:
+        near = closest_names(key, LABELS, 1)
         yield error(
             where,
             f"'{key}' is none of Karpenter's labels: the API server refuses the NodePool",

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from policies.catalog.karpenter import LABELS, own_tag
 from policies.facts import NodePool, Stack
+from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error
 
 from ._values import listed
@@ -100,8 +102,20 @@ def _karpenters(key: str, value: object, pool: NodePool, written: bool) -> bool:
         return value != pool.name
     domain = key.split("/")[0]
     return key == "kubernetes.io/hostname" or (
-        written and domain.endswith("karpenter.sh") and key != "karpenter.sh/capacity-type"
+        written and domain.endswith(("karpenter.k8s.aws", "karpenter.sh")) and key not in LABELS
     )
+
+
+def tags(stack: Stack) -> Iterator[Problem]:
+    for item in stack.objects:
+        if item.kind == "EC2NodeClass":
+            own = [str(key) for key in mapping(mapping(item.manifest.get("spec")).get("tags")) if own_tag(str(key))]
+            if own:
+                yield error(
+                    item.where,
+                    f"Karpenter itself sets {'tags' if len(own) > 1 else 'tag'} {listed(own)} on what it starts, and the API server refuses the EC2NodeClass",
+                    f"leave {'them' if len(own) > 1 else 'it'} out of spec.tags",
+                )
 
 
 def _eks_lengths(pool: NodePool) -> Iterator[Problem]:
@@ -153,5 +167,15 @@ RULES: tuple[Rule, ...] = (
         ),
         check=labels,
         sources=("terraform-aws-eks#3346", "eksctl#4007", "containers-roadmap#1451"),
+    ),
+    Rule(
+        id="karpenter-tags",
+        title="An EC2NodeClass leaves Karpenter's own tags to Karpenter",
+        why=(
+            "Karpenter finds what it has started by tags that it sets itself; a class that sets one of them is refused by a rule of its CRD. A tag of the cluster's "
+            "name, kubernetes.io/cluster/<name>, that others put on everything is one of them."
+        ),
+        check=tags,
+        sources=("karpenter-provider-aws v1.14.1: pkg/apis/crds/karpenter.k8s.aws_ec2nodeclasses.yaml",),
     ),
 )

@@ -51,6 +51,26 @@ def test_a_cluster_that_aws_would_not_take_is_refused_with_what_it_takes(cluster
     assert says in problem(**cluster)
 
 
+def test_a_tag_that_karpenter_sets_itself_is_refused_where_it_runs() -> None:
+    def config(tag: str, kind: str) -> dict[str, Any]:
+        pools = {"gpu": {"kind": kind, "instance_types": ["g6.2xlarge"]}}
+        return {"cluster": {"kind": "aws", "region": "us-east-1", "tags": {tag: "a"}}, "node_pools": pools}
+
+    with pytest.raises(ConfigError) as caught:
+        parse(config("kubernetes.io/cluster/prod", "karpenter"))
+    (sentence,) = caught.value.problems
+    assert (
+        "cluster.tags has 'kubernetes.io/cluster/prod', which Karpenter sets itself, and node pool 'gpu' is Karpenter's"
+        in sentence
+    )
+    for tag, kind in (
+        ("kubernetes.io/cluster/prod", "managed"),
+        ("karpenter.sh/nodepools", "karpenter"),
+        ("team", "karpenter"),
+    ):
+        parse(config(tag, kind))
+
+
 @pytest.mark.parametrize(
     "cluster",
     [

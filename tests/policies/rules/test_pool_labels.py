@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from policies.facts import Taint
+from policies import rules
+from policies.facts import Object, Taint
 
-from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, with_pool
+from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, stack, with_pool
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,8 @@ def test_eks_own_labels_are_nothing_to_nodes_that_eks_does_not_manage() -> None:
         ("karpenter.sh/team", False),
         ("kubernetes.io/hostname", False),
         ("karpenter.sh/capacity-type", True),
+        ("karpenter.k8s.aws/team", False),
+        ("karpenter.k8s.aws/instance-gpu-name", True),
         ("node-role.kubernetes.io/gpu", True),  # Karpenter puts labels on nodes itself, past the kubelet
         ("team", True),
     ],
@@ -100,4 +103,29 @@ def test_a_long_name_is_told_with_how_much_to_cut() -> None:
     assert (
         f"node pool '{name}': its name has 50 characters and may have 36: the name of its node group adds 27, and EKS takes 63; shorten it by 14 [pool-name]"
         in sentences(given, "pool-name")
+    )
+
+
+@pytest.mark.parametrize(
+    ("tag", "fine"),
+    [
+        ("kubernetes.io/cluster/prod", False),
+        ("karpenter.sh/nodepool", False),
+        ("eks:eks-cluster-name", False),
+        ("karpenter.sh/nodepools", True),
+        ("team", True),
+    ],
+)
+def test_a_class_leaves_karpenter_s_own_tags_to_karpenter(tag: str, fine: bool) -> None:
+    manifest = {"spec": {"tags": {tag: "a", "team": "b"}}}
+    made = Object(
+        api_version="karpenter.k8s.aws/v1",
+        kind="EC2NodeClass",
+        name="a",
+        namespace="default",
+        where="EC2NodeClass a",
+        manifest=manifest,
+    )
+    assert [f.rule for f in rules.check(stack(objects=(made,)), rules=rules.pool_labels.RULES)] == (
+        [] if fine else ["karpenter-tags"]
     )
