@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from .quantities import items, mapping, whole
-from .records import Release, Values
+from .records import Object, Release, Values
 from .wire import Resource
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -48,6 +48,22 @@ def read(resource: Resource) -> Release | None:
         kind="release" if release else "chart",
         atomic=props.get("atomic") is True if release else None,
         timeout_seconds=whole(props.get("timeout")) if release else None,
+    )
+
+
+def of_cluster_policy(item: Object) -> Release | None:
+    """GPU Operator's ClusterPolicy as a release of its chart, whose values it is made from; None for any other object."""
+    if item.kind != "ClusterPolicy" or not item.api_version.startswith("nvidia.com/"):
+        return None
+    return Release(
+        name=item.name,
+        where=item.where,
+        chart="gpu-operator",
+        version=None,
+        repository=None,
+        namespace=None,
+        values=mapping(item.manifest.get("spec")),
+        kind="manifests",
     )
 
 

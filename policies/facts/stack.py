@@ -144,6 +144,7 @@ class _Reader:
         fields: tuple[str, ...] = _MANIFEST
         if queue is not None:
             self.queues.append(queue)
+            self.objects.append(replace(objects.read(manifest), where=queue.where))
             place = queue.where
         elif objects.is_workload(manifest):
             workload = objects.workload(manifest)
@@ -157,6 +158,8 @@ class _Reader:
         else:
             self.gateway_class = self.gateway_class or queues.gateway_class(manifest)
             thing = objects.read(manifest)
+            if policy := helm.of_cluster_policy(thing):
+                self.releases.append(policy)
             self.objects.append(thing)
             place = thing.where
             fields = _CLASS if karpenter.is_class(manifest) else _MANIFEST if thing.kind in _JUDGED_KINDS else ()

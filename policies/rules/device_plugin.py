@@ -39,7 +39,25 @@ def configs(release: Release) -> dict[str, Mapping[str, Any]]:
     return found
 
 
+def _config_maps(stack: Stack) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Configurations of the plugin in ConfigMaps that are seen, by the map's place."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for item in stack.objects:
+        if item.kind != "ConfigMap":
+            continue
+        for key, text in mapping(item.manifest.get("data")).items():
+            entry = mapping(_parsed(text)) if isinstance(text, str) and "version: v1" in text else {}
+            if "sharing" in entry or "migStrategy" in mapping(entry.get("flags")):
+                found.setdefault(item.where, {})[str(key)] = entry
+    return found
+
+
 def plugin_config(stack: Stack) -> Iterator[Problem]:
+    maps = _config_maps(stack)
+    of_maps = {where.rpartition("/")[2]: entries for where, entries in maps.items()}
+    for where, found in sorted(maps.items()):
+        for key, entry in sorted(found.items()):
+            yield from _entry(f"{where}: '{key}'", entry)
     for release in releases(stack, *PLUGINS):
         settings = mapping(dig(release.values, "devicePlugin", "config"))
         if settings.get("create") is True and not (settings.get("name") and settings.get("data")):
@@ -48,7 +66,8 @@ def plugin_config(stack: Stack) -> Iterator[Problem]:
                 "devicePlugin.config.create is true without name and data; the chart's template fails",
                 "give devicePlugin.config.name and data",
             )
-        entries = configs(release)
+        own = configs(release)
+        entries = own or of_maps.get(str(settings.get("name") or ""), {})
         default = settings.get("default")
         if default and entries and default not in entries:
             yield error(
@@ -56,7 +75,7 @@ def plugin_config(stack: Stack) -> Iterator[Problem]:
                 f"devicePlugin.config.default '{default}' is no entry of its data; entries: {listed(entries)}",
                 "name an entry, or leave default out",
             )
-        for key, entry in sorted(entries.items()):
+        for key, entry in sorted(own.items()):
             yield from _entry(f"{release.where}: device-plugin config '{key}'", entry)
         yield from _pool_entries(stack, release, entries)
 

@@ -37,7 +37,7 @@ def _local(release: Release) -> bool:
 
 def pinned(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
-        if _local(release):
+        if _local(release) or (release.kind == "manifests" and release.version is None):
             continue
         given = str(release.version or "").strip()
         if not given:

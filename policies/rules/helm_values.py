@@ -17,13 +17,14 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._values import chart_name, dig, listed, releases, true, version
 
+_MIG = ("mixed", "none", "single")
 _MOST = 6  # a values file of another chart has hundreds
 
 
 def read(stack: Stack) -> Iterator[Problem]:
     for release in stack.releases:
         name, given = chart_name(release), str(release.version or "").removeprefix("v")
-        if not release.values_known or not release.values:
+        if not release.values_known or not release.values or release.version is None:
             continue
         keys = chart_keys.known(name, given)
         same = keys is not None
@@ -73,7 +74,14 @@ def operator(stack: Stack) -> Iterator[Problem]:
                 f"migManager.enabled is false and GPUs of {cut[0].where} are to be cut into {cut[0].sharing.mig_profile}: nobody cuts them",
                 "leave migManager on",
             )
-        if cut and dig(values, "mig", "strategy") == "none":
+        strategy = dig(values, "mig", "strategy")
+        if strategy is not None and strategy not in _MIG:
+            yield error(
+                release.where,
+                f"mig.strategy is '{strategy}'; allowed: {', '.join(_MIG)}",
+                "use single, or mixed for several profiles",
+            )
+        if cut and strategy == "none":
             yield warning(
                 release.where,
                 f"mig.strategy is none and GPUs of {cut[0].where} are cut by MIG: instances are labelled and advertised only as far as the plugin's own configuration says",

@@ -167,6 +167,112 @@ def test_what_was_reported_is_said_and_its_mended_twin_passes(
     assert rule not in {each for each, _ in after}
 
 
+QUEUES = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: org}
+spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {parentQueue: org, resources: {gpu: {quota: 4, limit: 8}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: half, labels: {kai.scheduler/queue: team}, annotations: {gpu-fraction: "0.5"}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: cuda, image: "nvidia/cuda:12.8.0-base-ubuntu22.04", command: [nvidia-smi]}]
+"""
+VOLCANO = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team}
+spec: {weight: 1, capability: {cpu: "64", memory: 512Gi, nvidia.com/gpu: "8"}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: bench, namespace: serving}
+spec:
+  minAvailable: 2
+  schedulerName: volcano
+  queue: team
+  tasks: [{name: worker, replicas: 2, template: {spec: {restartPolicy: Never, containers: [{name: bench, image: "bench:1"}]}}}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: bench, namespace: serving}
+spec: {minMember: 2, queue: team}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: part, namespace: serving, annotations: {scheduling.volcano.sh/queue-name: team}}
+spec:
+  schedulerName: volcano
+  containers: [{name: cuda, image: "nvidia/cuda:12.8.0-base-ubuntu22.04", command: [nvidia-smi], resources: {limits: {volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 4096}}}]
+"""
+OPERATOR = """
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec: {mig: {strategy: mixed}, devicePlugin: {config: {name: sharing, default: four}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: sharing, namespace: gpu-operator}
+data:
+  four: |-
+    version: v1
+    sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: mig, namespace: gpu-operator}
+data:
+  config.yaml: |-
+    version: v1
+    mig-configs: {two: [{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}]}
+"""
+
+
+def alone(source: str, rule: str, mended: str, *pairs: tuple[str, str]) -> Any:
+    param = case(source, rule, mended, *pairs)
+    return pytest.param(
+        *(part.removeprefix(ENGINE) if i > 1 else part for i, part in enumerate(param.values)), id=param.id
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "broken", "mended"),
+    [
+        alone("romanbaron/KAI-Scheduler#1", "pod-queue", QUEUES, ("  schedulerName: kai-scheduler\n", "")),
+        alone("kai-scheduler/KAI-Scheduler#44", "pod-queue", QUEUES, ("labels: {kai.scheduler/queue", "labels: {runai/queue")),
+        alone("kai-scheduler/KAI-Scheduler PR#932", "pod-queue", QUEUES, ('labels: {kai.scheduler/queue: team}, annotations: {gpu-fraction: "0.5"}', 'annotations: {kai.scheduler/queue: team, gpu-fraction: "0.5"}')),
+        alone("a queue with children", "pod-queue", QUEUES, ("queue: team}", "queue: org}")),
+        alone("a queue of another name", "pod-queue", QUEUES, ("queue: team}", "queue: teams}")),
+        alone("a queue without resources", "scheduler-objects", QUEUES, ("spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}", "spec: {priority: 100}")),
+        alone("volcano-sh/volcano#195", "pod-queue", VOLCANO, ("queue-name: team}", "queue-name: teams}")),
+        alone("volcano-sh/volcano#388", "scheduler-objects", VOLCANO, ("minMember: 2, queue: team", "minMember: 2, queue: teams")),
+        alone("a weight of nothing", "scheduler-objects", VOLCANO, ("weight: 1", "weight: 0")),
+        alone("more available than there are", "scheduler-objects", VOLCANO, ("minAvailable: 2", "minAvailable: 3")),
+        alone("memory of no virtual GPU", "volcano-vgpu", VOLCANO, ("volcano.sh/vgpu-number: 1, ", "")),
+        alone("a virtual GPU and a real one", "volcano-vgpu", VOLCANO, ("vgpu-number: 1, ", "vgpu-number: 1, nvidia.com/gpu: 1, ")),
+        alone("memory stated twice", "volcano-vgpu", VOLCANO, ("vgpu-memory: 4096", "vgpu-memory: 4096, volcano.sh/vgpu-memory-percentage: 50")),
+        alone("a MIG strategy that is none", "operator-values", OPERATOR, ("strategy: mixed", "strategy: both")),
+        alone("NVIDIA/k8s-device-plugin#1433", "device-plugin-config", OPERATOR, ("    sharing: {timeSlicing: {renameByDefault: true, ", "    flags: {migStrategy: none, renameByDefault: true}\n    sharing: {timeSlicing: {")),
+        alone("a default that is not in the map", "device-plugin-config", OPERATOR, ("default: four", "default: any")),
+        alone("slices of one", "device-plugin-config", OPERATOR, ("replicas: 4", "replicas: 1")),
+        alone("nine slices of seven", "mig-configs", OPERATOR, ("{3g.40gb: 2}", "{1g.10gb: 9}")),
+        alone("a profile that is none", "mig-configs", OPERATOR, ("{3g.40gb: 2}", "{3g-40gb: 2}")),
+        alone("configurations under another key", "mig-configs", OPERATOR, ("  config.yaml: |-\n    version: v1\n    mig", "  mig.yaml: |-\n    version: v1\n    mig")),
+    ],
+)  # fmt: skip
+def test_objects_of_schedulers_and_of_the_gpu_operator(rule: str, severity: str, broken: str, mended: str) -> None:
+    assert (rule, severity) in said(*objects(broken))
+    assert {(each, level) for each, level in said(*objects(mended)) if level == "error" or each == rule} == set()
+
+
 def test_objects_whose_counterparts_are_not_seen_are_left_alone() -> None:
     for text in (HPA, PODS, SERVICES, BUDGET, ROUTE):
         assert not {"scaler-target", "monitor-target", "route-target"} & {rule for rule, _ in said(*objects(text))}
