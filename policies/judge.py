@@ -94,7 +94,9 @@ def _documents(text: str, name: str) -> Iterator[Any]:
 
 
 # $IMAGE, ${IMAGE}, <IMAGE> and <<IMAGE>>, as guides write what their readers put in; $(NAME) is Kubernetes' own.
-_PLACEHOLDER = re.compile(r"\$[A-Z_][A-Z0-9_]*|.*\$\{[A-Za-z_][A-Za-z0-9_]*\}.*|<<?[A-Za-z][^<>]*>>?")
+_PLACEHOLDER = re.compile(r"\$[A-Z_][A-Z0-9_]*|.*\$\{[A-Za-z_][A-Za-z0-9_]*\}.*|\S*<<?[A-Za-z][^<>]*>>?\S*")
+_CAPITALS = re.compile(r"(?:.*/)?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:[/:].*)?")  # IMAGE_NAME, registry/PROJECT_ID/image:tag
+_LOWER_CASE = ("image", "serviceAccount", "serviceAccountName")  # values that have no capitals
 _OF_SHELLS = frozenset(
     {"args", "command", "data", "entrypoint", "runtimeEnvYAML", "serveConfigV2", "stringData", "userData", "value"}
 )
@@ -111,13 +113,10 @@ def _without(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_without(each, key) for each in value]
     # A name or kind that is a placeholder still names its object in messages.
-    if (
-        isinstance(value, str)
-        and key not in ("apiVersion", "kind", "name", "namespace")
-        and _PLACEHOLDER.fullmatch(value)
-    ):
-        return PLACEHOLDER
-    return value
+    if not isinstance(value, str) or key in ("apiVersion", "kind", "name", "namespace"):
+        return value
+    capitals = key in _LOWER_CASE and _CAPITALS.fullmatch(value)
+    return PLACEHOLDER if capitals or _PLACEHOLDER.fullmatch(value) else value
 
 
 def _known(path: Path | None) -> Stack:

@@ -73,7 +73,18 @@ def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> Non
     assert [each for each in found(file(tmp_path, group)) if each["severity"] == "error"] == []
 
 
-@pytest.mark.parametrize("placeholder", ["$VLLM_IMAGE", "${REGISTRY}/vllm:${TAG}", "<your-image>", "<<IMAGE>>"])
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        "$VLLM_IMAGE",
+        "${REGISTRY}/vllm:${TAG}",
+        "<your-image>",
+        "<<IMAGE>>",
+        "ecr.<<REGION>>.amazonaws.com/vllm:1",
+        "IMAGE_NAME",
+        "gcr.io/PROJECT_ID/vllm:1",
+    ],
+)
 def test_placeholders_that_a_guide_s_reader_fills_in_are_told_and_not_judged(tmp_path: Path, placeholder: str) -> None:
     text = PRODUCTION_STACK
     image = next(line.split("image:")[1].strip() for line in text.splitlines() if "image:" in line)
