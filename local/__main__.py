@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from local import cache, cluster, gobuild, preflight, progress, stack, tools
+from local import builds, cache, cluster, gobuild, preflight, progress, stack, tools
 from local.errors import LocalError
 from local.settings import Settings, from_environment
 
@@ -38,6 +38,8 @@ class Run:
     """A cluster that was given; None for our own."""
     cluster: cluster.Cluster | None = None
     """Our own cluster, once it is up."""
+    builds: gobuild.Builds | None = None
+    """What is being built."""
     answer: Answer | None = None
     """What the model said to the first request."""
 
@@ -48,14 +50,14 @@ def check(run: Run) -> None:
 
 
 def get_tools(run: Run) -> None:
-    """kubectl, Pulumi and, for a cluster of our own, the programs of the node."""
+    """The programs of the node of a cluster of our own, while the others are built as well; kubectl for one that was given."""
     if run.kubeconfig is None:
         from local.images import serve
 
         fetched = progress.Beside(serve.made)  # gigabytes to fetch, while the compiler has the processors
-        gobuild.ensure_all(tools.to_build(own_cluster=True))
+        run.builds = gobuild.Builds(tools.to_build(own_cluster=True))
+        run.builds.wait(*builds.NODE)
         tools.node_programs()
-        tools.ensure()
         fetched.finish()
     else:
         tools.ensure()
@@ -85,6 +87,13 @@ def make_images(run: Run) -> None:
         images.ensure_images(run.cluster)
 
 
+def get_pulumi(run: Run) -> None:
+    """kubectl and Pulumi: the last of their builds may go on while the cluster starts and takes its images."""
+    if run.builds is not None:
+        run.builds.wait()
+        tools.ensure()
+
+
 def bring_stack_up(run: Run) -> None:
     """The stack, by the real Pulumi engine."""
     stack.up()
@@ -102,6 +111,7 @@ STEPS: tuple[tuple[str, Callable[[Run], None]], ...] = (
     ("tools", get_tools),
     ("cluster", start_cluster),
     ("images", make_images),
+    ("pulumi", get_pulumi),
     ("stack", bring_stack_up),
     ("first request", send_one_request),
 )
@@ -120,7 +130,11 @@ def up(kubeconfig: KubeconfigOption = None, until: Annotated[str, typer.Option(h
         clock = progress.Step(name)
         try:
             step(run)
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if run.builds is not None:
+                run.builds.stop()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
             progress.console.print(f"interrupted in step '{name}'; the same command goes on from here")
             raise typer.Exit(130) from None
         times.append((name, clock.elapsed))

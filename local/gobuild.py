@@ -56,20 +56,32 @@ def ensure(build: GoBuild) -> Path:
         return cache.ensure(build.name, version, lambda folder: _build(build, go, folder), recipe=build.key())
 
 
-def ensure_all(wanted: Sequence[GoBuild]) -> None:
-    """Build what the cache lacks of `wanted`, two at a time: the linker and some big packages keep one processor only."""
-    missing = [build for build in wanted if not is_built(build)]
-    if not missing:
-        return
-    gotools.toolchain()
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        running = [pool.submit(ensure, build) for build in missing]
+class Builds:
+    """Builds of what the cache lacks of `wanted`, begun in that order, beside the caller's work.
+
+    Two at a time: the linker and some big packages keep one processor only.
+    """
+
+    def __init__(self, wanted: Sequence[GoBuild]) -> None:
+        missing = [build for build in wanted if not is_built(build)]
+        if missing:
+            gotools.toolchain()
+        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._running = {build: self._pool.submit(ensure, build) for build in missing}
+
+    def wait(self, *wanted: GoBuild) -> None:
+        """Until these are built; until all are when none is named. Raises what one that failed raised, and begins no other."""
+        asked = [running for build, running in self._running.items() if not wanted or build in wanted]
         try:
-            for each in as_completed(running):
+            for each in as_completed(asked):
                 each.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            self.stop()
             raise
+
+    def stop(self) -> None:
+        """Begin no other build; what is being built is finished and kept."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def is_built(build: GoBuild) -> bool:

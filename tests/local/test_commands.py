@@ -103,4 +103,4 @@ def test_down_of_our_own_cluster_needs_root(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_nothing_is_fetched_before_the_checks_and_nothing_runs_before_its_tools() -> None:
-    assert [name for name, _ in commands.STEPS][:4] == ["preflight", "tools", "cluster", "images"]
+    assert [name for name, _ in commands.STEPS][:6] == ["preflight", "tools", "cluster", "images", "pulumi", "stack"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import zipfile
 from pathlib import Path
 
@@ -79,15 +80,40 @@ def test_several_programs_are_built_at_once_and_what_is_there_is_kept(hello: GoB
     other = GoBuild(name="other", module="hello", programs={"hello": f"{MODULE}/cmd/hello"})
     first = gobuild.ensure(hello)
     made = (first / "hello").stat().st_mtime_ns
-    gobuild.ensure_all([hello, other])
+    gobuild.Builds([hello, other]).wait()
     assert gobuild.is_built(other)
     assert (first / "hello").stat().st_mtime_ns == made
 
 
+def test_one_build_can_be_waited_for_while_others_go_on_and_the_rest_is_not_begun_after_a_stop(
+    hello: GoBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    made: list[str] = []
+
+    def ensure(build: GoBuild) -> Path:
+        if build is not hello:
+            go_on.wait(30)
+        made.append(build.name)
+        return Path()
+
+    monkeypatch.setattr(gobuild, "ensure", ensure)
+    others = [GoBuild(name=name, module="hello", programs={"hello": "."}) for name in ("slow", "slower", "never")]
+    running = gobuild.Builds([hello, *others])
+    running.wait(hello)
+    assert made == ["hello"]
+    running.stop()
+    go_on.set()
+    running._pool.shutdown(wait=True)
+    assert set(made) == {"hello", "slow", "slower"}
+
+
 def test_one_build_that_fails_is_told_and_the_others_are_kept(hello: GoBuild) -> None:
     gone = GoBuild(name="gone", module="hello", programs={"gone": f"{MODULE}/cmd/gone"})
+    running = gobuild.Builds([gone, hello])
     with pytest.raises(LocalError, match="go build of gone failed"):
-        gobuild.ensure_all([gone, hello])
+        running.wait()
+    running._pool.shutdown(wait=True)
     assert gobuild.is_built(hello)
     assert not gobuild.is_built(gone)
 
