@@ -273,6 +273,61 @@ def test_objects_of_schedulers_and_of_the_gpu_operator(rule: str, severity: str,
     assert {(each, level) for each, level in said(*objects(mended)) if level == "error" or each == rule} == set()
 
 
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: serving}
+spec: {hard: {requests.nvidia.com/gpu: "2", limits.memory: 64Gi, pods: "10"}}
+"""
+RANGE = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: team, namespace: serving}
+spec: {limits: [{type: Container, max: {memory: 32Gi}, default: {memory: 1Gi, cpu: "1"}}]}
+"""
+SPACE = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: serving, labels: {pod-security.kubernetes.io/enforce: privileged}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "broken", "mended"),
+    [
+        case("fewer GPUs than one pod has", "namespace-quota", QUOTA, ('nvidia.com/gpu: "2"', 'nvidia.com/gpu: "0"')),
+        case("less memory than one pod has", "namespace-quota", QUOTA, ("limits.memory: 64Gi", "limits.memory: 16Gi")),
+        case("a quota on what is not stated", "namespace-quota", QUOTA, ("limits.memory: 64Gi", 'limits.cpu: "64"')),
+        case("a range for web servers", "namespace-range", RANGE, ("max: {memory: 32Gi}", "max: {memory: 8Gi}")),
+        case("pods that do not say they run as a user", "namespace-security", SPACE, ("enforce: privileged", "enforce: restricted")),
+    ],
+)  # fmt: skip
+def test_bounds_of_a_namespace(rule: str, severity: str, broken: str, mended: str) -> None:
+    assert (rule, severity) in said(*objects(broken))
+    assert {(each, level) for each, level in said(*objects(mended)) if level == "error" or each == rule} == set()
+
+
+def test_defaults_of_a_range_state_what_a_quota_counts() -> None:
+    quota = QUOTA.replace("limits.memory: 64Gi", 'limits.cpu: "64"')
+    assert ("namespace-quota", "error") in said(*objects(ENGINE + quota))
+    assert "namespace-quota" not in {rule for rule, _ in said(*objects(f"{ENGINE}{quota}---{RANGE}"))}
+
+
+@pytest.mark.parametrize(
+    ("added", "wrong"),
+    [
+        ("securityContext: {capabilities: {add: [IPC_LOCK]}}", True),
+        ("securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}", False),
+        ("securityContext: {privileged: true}", True),
+        ("securityContext: {runAsUser: 1000}", False),
+    ],
+)
+def test_the_baseline_standard(added: str, wrong: bool) -> None:
+    pod = ENGINE.replace("        startupProbe", f"        {added}\n        startupProbe")
+    given = said(*objects(pod + SPACE.replace("privileged}}", "baseline}}")))
+    assert ("namespace-security" in {rule for rule, _ in given}) is wrong
+
+
 def test_objects_whose_counterparts_are_not_seen_are_left_alone() -> None:
     for text in (HPA, PODS, SERVICES, BUDGET, ROUTE):
         assert not {"scaler-target", "monitor-target", "route-target"} & {rule for rule, _ in said(*objects(text))}
