@@ -131,7 +131,7 @@ def _alone(number: float, group: PodGroup, pools: Sequence[NodePool]) -> Iterato
 
 def _interfaces(pool: NodePool) -> int:
     """EFA interfaces of one node; 0 where it is not known."""
-    return pool.efa_declared_interfaces or max((row.efa_interfaces for row in rows(pool)), default=0)
+    return pool.efa_declared_interfaces or max((row.efa_interfaces or 0 for row in rows(pool)), default=0)
 
 
 def _device(resource: str, group: PodGroup, pool: NodePool, pending: str) -> tuple[str, str, bool] | None:

@@ -57,7 +57,10 @@ def _entry(where: str, config: str, entry: Mapping[str, Any]) -> Iterator[Proble
         return
     if entry.get("mig-enabled") is False and devices:
         yield error(where, f"configuration '{config}' switches MIG off and names instances", "set mig-enabled: true")
-    slices = sum(int(_PROFILE.fullmatch(str(name))["slices"]) * (whole(n) or 0) for name, n in devices.items())  # type: ignore[index]
+    slices = 0
+    for name, count in devices.items():
+        match = _PROFILE.fullmatch(str(name))
+        slices += int(match["slices"]) * (whole(count) or 0) if match else 0
     if slices > _SLICES:
         yield error(
             where,
