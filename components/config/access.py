@@ -5,14 +5,13 @@ Not for Ray's own token authentication or the type of the Service (services.py).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from .base import Labels, Name, Positive, SecretKey, Strict
+from .base import Name, Positive, SecretKey, Strict
 from .clusters import Cidr
-
-PathPrefix = Annotated[str, Field(pattern="^/")]
+from .names import Annotations, ObjectLabels, ObjectName, PathPrefixes, SecretKeyName
 
 
 class Peer(Strict):
@@ -20,7 +19,7 @@ class Peer(Strict):
 
     namespace: str | None = None
     """Namespace by name; with `pods` alone: any namespace."""
-    pods: Labels = {}
+    pods: ObjectLabels = {}
     """Labels of the pods; every pod of the namespace when empty."""
     cidr: Cidr | None = None
     """Address range, for what is no pod: load balancers, other networks, the API server."""
@@ -56,9 +55,9 @@ class Ingress(Strict):
 
     host: str = Field(pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$")
     """Host name, e.g. chat.example.com."""
-    class_name: str | None = None
+    class_name: ObjectName | None = None
     """IngressClass; derived: alb on AWS, the cluster's default class elsewhere."""
-    tls_secret: str | None = None
+    tls_secret: ObjectName | None = None
     """Secret of type kubernetes.io/tls in the service's namespace."""
     certificate_arn: str | None = Field(default=None, pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/.+$")
     """Certificate of ACM, for class alb; derived there: the one that matches the host."""
@@ -66,11 +65,11 @@ class Ingress(Strict):
     """alb: a load balancer inside the VPC."""
     source_ranges: tuple[Cidr, ...] = ()
     """alb: addresses that may connect; all when empty."""
-    paths: tuple[PathPrefix, ...] = ("/v1",)
+    paths: PathPrefixes = ("/v1",)
     """Path prefixes that are published. Outside /v1 are metrics, probes and what vLLM's API key does not guard."""
     timeout_seconds: int = Field(default=900, ge=1, le=4000)  # the most that an ALB takes
     """Longest silence in a request. Load balancers cut a connection after 60 s by default, in the middle of a long answer."""
-    annotations: Labels = {}
+    annotations: Annotations = {}
     """Further annotations, over the derived ones; an authentication of the load balancer, say."""
 
     @model_validator(mode="after")
@@ -93,13 +92,15 @@ class GatewayRoute(Strict):
 
     host: str = Field(pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$")
     """Host name, e.g. chat.example.com."""
-    tls_secret: str | None = None
+    tls_secret: ObjectName | None = None
     """Secret of type kubernetes.io/tls in the service's namespace, for the Gateway that is made."""
-    gateway: str | None = Field(default=None, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    gateway: str | None = Field(
+        default=None, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+    )
     """<namespace>/<name> of a Gateway that is there and brings TLS; derived: one is made for the service."""
     load_balancer: Literal["none", "internal", "internet"] = "none"
     """Address of the Gateway that is made by Envoy Gateway: none is inside the cluster only; internal is inside the VPC."""
-    paths: tuple[PathPrefix, ...] = ("/v1",)
+    paths: PathPrefixes = ("/v1",)
     """Path prefixes that are published."""
     timeout_seconds: int = Field(default=900, ge=1, le=86400)
     """Longest request. Envoy ends one after 15 s by default."""
@@ -129,7 +130,7 @@ class Metrics(Strict):
 
     pod_monitor: bool = False
     """Make a PodMonitor, for a Prometheus that is there; the one that this stack installs scrapes every service anyhow."""
-    labels: Labels = {}
+    labels: ObjectLabels = {}
     """Labels of the PodMonitor, by which a Prometheus selects it, e.g. release: prometheus."""
     interval_seconds: Positive = 30
     """Seconds between two scrapes."""
@@ -147,11 +148,11 @@ class RemoteKey(Strict):
 class ExternalSecret(Strict):
     """A Secret that the External Secrets Operator keeps equal to a store's, e.g. AWS Secrets Manager. No value is ever written here."""
 
-    store: str
+    store: ObjectName
     """Name of the store that is there."""
     store_kind: Literal["ClusterSecretStore", "SecretStore"] = "ClusterSecretStore"
     """Kind of the store: for the whole cluster, or of the namespace."""
-    keys: dict[str, RemoteKey] = Field(min_length=1)
+    keys: dict[SecretKeyName, RemoteKey] = Field(min_length=1)
     """Key inside the Secret -> where its value lies."""
     refresh_seconds: Positive = 3600
     """Seconds between two looks at the store."""

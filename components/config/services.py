@@ -12,6 +12,7 @@ from serve_apps import APPS
 from .access import ApiKeys, ExternalSecret, GatewayRoute, Ingress, Metrics, NetworkPolicy
 from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
 from .models import Model
+from .names import ObjectName
 from .observability import Logs, Tracing
 from .scaling import Scaling
 
@@ -260,7 +261,7 @@ class Service(Strict):
     """Token for gated models, by reference."""
     secret_env: dict[str, SecretKey] = {}
     """Further environment from Secrets, by reference."""
-    secrets: dict[Name, ExternalSecret] = {}
+    secrets: dict[ObjectName, ExternalSecret] = {}
     """Secrets of the namespace that the External Secrets Operator fetches, by name."""
     service_account: str | None = None
     """Service account of the pods (S3 access by Pod Identity)."""
@@ -302,5 +303,7 @@ class Service(Strict):
     @model_validator(mode="after")
     def _job_apps_run_in_jobs(self) -> Service:
         if APPS[self.app].kind == "job" and self.kind != "ray_job":
-            raise ValueError(f"app '{self.app}' is a job and kind is {self.kind}; give kind: ray_job, or an app that serves")
+            raise ValueError(
+                f"app '{self.app}' is a job and kind is {self.kind}; give kind: ray_job, or an app that serves"
+            )
         return self

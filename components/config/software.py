@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, model_validator
 
 from .base import Name, NonNegative, Positive, Strict
+from .names import ObjectName
 
 BatchScheduler = Literal["none", "kai", "volcano", "yunikorn", "scheduler-plugins"]
 
@@ -109,7 +110,7 @@ class Keda(Component):
 class Gateway(Component):
     """Gateway API and Envoy Gateway, for incremental upgrades and routes. Installed only when asked for."""
 
-    class_name: str | None = None
+    class_name: ObjectName | None = None
     """GatewayClass that is there, or that is made when this is installed; none: no Gateway API."""
 
     @model_validator(mode="after")
