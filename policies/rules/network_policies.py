@@ -13,6 +13,7 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._selectors import Selectors, labels, matches
+from .serve_ports import listening
 
 DASHBOARD, DNS = 8265, 53
 Rules = list[Mapping[str, Any]]
@@ -145,6 +146,25 @@ def egress(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def ports(stack: Stack) -> Iterator[Problem]:
+    """Plain engines that are closed, and opened on other ports than the one that they listen on."""
+    for workload in stack.workloads:
+        if workload.kind.startswith("Ray") or not workload.engines or not workload.groups:
+            continue
+        group = workload.groups[0]
+        port = listening(group)
+        closing, rules = _rules(stack, workload.namespace, labels(workload, group), "ingress")
+        if port is None or not closing or not rules or any(_on_port(rule, port) for rule in rules):
+            continue
+        named = {str(mapping(p).get("port")) for rule in rules for p in items(rule.get("ports"))}
+        if all(name.isdigit() for name in named):
+            yield error(
+                closing[0].where,
+                f"it lets connections in on {', '.join(sorted(named))}, and {workload.where} listens on {port}: no request arrives",
+                f"allow port {port}, the pods' own and not the Service's",
+            )
+
+
 def clients(stack: Stack) -> Iterator[Problem]:
     """An endpoint behind a load balancer: its connections come from addresses and from no pod."""
     balanced = {(o.namespace, _backend(o)): o for o in stack.objects if _by_addresses(o)}
@@ -187,6 +207,13 @@ def _backend(item: Object) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="network-policy-port",
+        title="A policy opens the port on which the engine listens",
+        why="Ports of a NetworkPolicy are those of pods. One that opens the Service's port, or another server's, closes the engine.",
+        check=ports,
+        sources=("https://kubernetes.io/docs/concepts/services-networking/network-policies/",),
+    ),
     Rule(
         id="network-policy-operator",
         title="KubeRay reaches the head",

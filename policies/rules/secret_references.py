@@ -12,7 +12,7 @@ from typing import Any
 from policies.catalog.lookup import closest_names
 from policies.facts import PodGroup, Stack
 from policies.facts.quantities import items, mapping
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_of
 from ._values import listed
@@ -86,7 +86,53 @@ def _fetched(name: str, spec: Mapping[str, Any]) -> tuple[str, frozenset[str] | 
     return name, frozenset({*map(str, template), *(str(mapping(e).get("secretKey")) for e in items(spec.get("data")))})
 
 
+_STORES = ("ClusterSecretStore", "SecretStore")
+
+
+def external(stack: Stack) -> Iterator[Problem]:
+    stores = [item for item in stack.objects if item.kind in _STORES]
+    for item in stack.objects:
+        if item.kind != "ExternalSecret":
+            continue
+        if item.api_version == "external-secrets.io/v1beta1":
+            yield warning(
+                item.where,
+                "external-secrets.io/v1beta1 is no longer served by External Secrets 0.17 and newer",
+                "write it for external-secrets.io/v1",
+            )
+        reference = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef"))
+        kind, name = str(reference.get("kind") or "SecretStore"), str(reference.get("name") or "")
+        if reference and kind not in _STORES:
+            yield error(
+                item.where, f"secretStoreRef is of kind '{kind}'; allowed: {', '.join(_STORES)}", f"use {_STORES[0]}"
+            )
+            continue
+        there = {
+            store.name
+            for store in stores
+            if store.kind == kind and (kind == _STORES[0] or store.namespace == item.namespace)
+        }
+        other = {store.name for store in stores if store.kind != kind}
+        if name and name not in there and name in other:
+            right = next(each for each in _STORES if each != kind)
+            yield error(
+                item.where,
+                f"{kind} '{name}' is not there, and a {right} of that name is: nothing is fetched",
+                f"set secretStoreRef.kind: {right}",
+            )
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="secret-store",
+        title="An ExternalSecret names a store of its kind",
+        why=(
+            "secretStoreRef.kind is SecretStore unless it is stated, and a ClusterSecretStore of that name is not found then. The Secret is never made, and pods wait in "
+            "CreateContainerConfigError."
+        ),
+        check=external,
+        sources=("https://external-secrets.io/latest/api/externalsecret/",),
+    ),
     Rule(
         id="secret-keys",
         title="A Secret has the key that is asked of it",

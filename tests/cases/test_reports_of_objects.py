@@ -273,6 +273,68 @@ def test_objects_of_schedulers_and_of_the_gpu_operator(rule: str, severity: str,
     assert {(each, level) for each, level in said(*objects(mended)) if level == "error" or each == rule} == set()
 
 
+POLICY = """
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: chat, namespace: serving}
+spec: {podSelector: {matchLabels: {app: chat}}, policyTypes: [Ingress], ingress: [{ports: [{port: 8000}]}]}
+"""
+INFERENCE = """
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: chat, namespace: serving}
+spec: {selector: {matchLabels: {app: chat}}, targetPorts: [{number: 8000}], endpointPickerRef: {name: picker, port: {number: 9002}}}
+"""
+STORE = """
+apiVersion: external-secrets.io/v1
+kind: ClusterSecretStore
+metadata: {name: aws}
+spec: {provider: {aws: {service: SecretsManager, region: us-east-1}}}
+---
+apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: {name: hf, namespace: serving}
+spec: {secretStoreRef: {name: aws, kind: ClusterSecretStore}, data: [{secretKey: token, remoteRef: {key: prod/hf}}]}
+"""
+CLAIM = ENGINE.replace("resources: {limits: {nvidia.com/gpu: 1, memory: 24Gi}}", "resources: {limits: {memory: 24Gi}, claims: [{name: gpu}]}").replace("      containers:", "      resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]\n      containers:") + """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one-gpu, namespace: serving}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+"""  # fmt: skip
+PLACED = ENGINE.replace("      containers:", "      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-L4]}]}]}}}\n      tolerations: [{key: nvidia.com/gpu, operator: Exists}]\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: chat}}}]\n      containers:")  # fmt: skip
+NIGHTLY = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: bench, namespace: serving}
+spec:
+  schedule: "0 2 * * *"
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: bench, image: "bench:1"}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "broken", "mended"),
+    [
+        case("the Service's port in a policy", "network-policy-port", POLICY, ("port: 8000", "port: 80")),
+        case("a pool of other labels", "inference-pool", INFERENCE, ("app: chat", "app: chats")),
+        case("a pool of another port", "inference-pool", INFERENCE, ("number: 8000", "number: 8080")),
+        case("a store of the cluster without its kind", "secret-store", STORE, (", kind: ClusterSecretStore", "")),
+        case("a store of no kind", "secret-store", STORE, ("aws, kind: ClusterSecretStore", "aws, kind: VaultStore")),
+        alone("a claim of another name", "pod-claims", CLAIM, ("claims: [{name: gpu}]", "claims: [{name: gpus}]")),
+        alone("a template of another name", "pod-claims", CLAIM, ("resourceClaimTemplateName: one-gpu", "resourceClaimTemplateName: onegpu")),
+        alone("an operator in small letters", "pod-places", PLACED, ("operator: In", "operator: in")),
+        alone("a toleration that exist", "pod-places", PLACED, ("operator: Exists", "operator: Exist")),
+        alone("no skew", "pod-places", PLACED, ("maxSkew: 1", "maxSkew: 0")),
+        alone("a job that never ends", "job-pods", NIGHTLY, ("restartPolicy: Never, ", "")),
+        alone("a schedule in words", "job-pods", NIGHTLY, ("0 2 * * *", "every night")),
+    ],
+)  # fmt: skip
+def test_objects_beside_an_engine(rule: str, severity: str, broken: str, mended: str) -> None:
+    assert (rule, severity) in said(*objects(broken))
+    assert {(each, level) for each, level in said(*objects(mended)) if level == "error" or each == rule} == set()
+
+
 QUOTA = """
 apiVersion: v1
 kind: ResourceQuota

@@ -1,0 +1,71 @@
+"""InferencePools of the Gateway API's inference extension: engines that they select, and the port on which these listen.
+
+Not for: routes to Services (object_references.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.facts import Stack
+from policies.facts.quantities import items, mapping, whole
+from policies.finding import Problem, Rule, error
+
+from ._selectors import asked, labels
+from ._values import listed
+from .serve_ports import listening
+
+_GROUPS = ("inference.networking.k8s.io/", "inference.networking.x-k8s.io/")
+
+
+def pools(stack: Stack) -> Iterator[Problem]:
+    found = [item for item in stack.objects if item.kind == "InferencePool" and item.api_version.startswith(_GROUPS)]
+    if not found:
+        return
+    engines = [
+        (w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.kind.startswith("Ray") for g in w.groups
+    ]
+    for item in found:
+        spec = mapping(item.manifest.get("spec"))
+        selector = spec.get("selector")
+        wanted = asked(selector) or {str(k): str(v) for k, v in mapping(selector).items() if isinstance(v, str)}
+        near = [(w, g, given) for w, g, given in engines if w.namespace == item.namespace]
+        mine = [(w, g) for w, g, given in near if wanted and wanted.items() <= given.items()]
+        if wanted and not mine:
+            shared = [w.name for w, _, given in near if set(wanted) <= set(given) or wanted.items() & given.items()]
+            if shared:
+                yield error(
+                    item.where,
+                    f"it selects {listed(f'{k}={v}' for k, v in sorted(wanted.items()))}, and pods of '{shared[0]}' have other labels: it has no endpoint",
+                    "select labels that the engine's pods have",
+                )
+        ports = _ports(spec)
+        for workload, group in mine:
+            port = listening(group)
+            if port is not None and ports and port not in ports:
+                yield error(
+                    item.where,
+                    f"its target port is {listed(map(str, sorted(ports)))} and '{workload.name}' listens on {port}: requests are refused",
+                    f"set targetPorts: [{{number: {port}}}]",
+                )
+
+
+def _ports(spec: Mapping[str, Any]) -> set[int]:
+    """targetPorts of v1, targetPortNumber of v1alpha2."""
+    numbers = [whole(mapping(port).get("number")) for port in items(spec.get("targetPorts"))]
+    return {number for number in (*numbers, whole(spec.get("targetPortNumber"))) if number is not None}
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="inference-pool",
+        title="An InferencePool finds its engines and their port",
+        why=(
+            "The endpoint picker takes pods by the pool's labels and sends requests to its target port. A pool without endpoints answers 503, one with another port than the "
+            "engine's refuses connections."
+        ),
+        check=pools,
+        sources=("https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/",),
+    ),
+)
