@@ -140,7 +140,9 @@ def _short(version: str) -> str:
 def _compile(build: GoBuild, go: Path, package: str, output: Path, work: Path, current: Step) -> None:
     log = cache.root() / "logs" / f"go-{build.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(go), "build", "-v", "-o", str(output), f"-ldflags=-s -w {build.ldflags}", package]
+    # -s -w leaves debugging information out of the program, and the compiler need not write it: 5 to 10 % of its time.
+    flags = ("-gcflags=all=-dwarf=false", f"-ldflags=-s -w {build.ldflags}")
+    command = [str(go), "build", "-v", "-o", str(output), *flags, package]
     compiled = 0
     with log.open("a") as written:
         process = subprocess.Popen(
