@@ -58,6 +58,8 @@ def _requirement(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
         given.get("operator"),
         [str(v) for v in items(given.get("values"))],
     )
+    if operator is None:
+        return
     if operator not in _OPERATORS:
         yield error(where, f"requirement {key} has operator '{operator}'", f"use one of {', '.join(_OPERATORS)}")
         return

@@ -62,7 +62,9 @@ def _block(group: AwsResource, props: Mapping[str, Any]) -> Iterator[Problem]:
         for name, there in (
             (
                 "instanceMarketOptions.marketType capacity-block",
-                mapping(given.get("instanceMarketOptions")).get("marketType") == "capacity-block",
+                # Without a market type it is not known yet; without options there is none.
+                mapping(given.get("instanceMarketOptions")).get("marketType", "capacity-block") == "capacity-block"
+                and "instanceMarketOptions" in given,
             ),
             ("capacityReservationTarget", bool(target)),
             ("instanceType", bool(given.get("instanceType"))),

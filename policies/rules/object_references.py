@@ -265,12 +265,6 @@ def _backend(item: Object, backend: Mapping[str, Any], view: _View, complete: bo
             f"Service '{name}' has no port {port}, it has {listed(map(str, sorted(known)))}: the route has no backend",
             f"set port: {min(known)}",
         )
-    elif port is None:
-        yield error(
-            item.where,
-            f"its backend '{name}' has no port, which a Service needs",
-            f"set port: {min(known) if known else _SERVE_PORT}",
-        )
 
 
 def budgets(stack: Stack) -> Iterator[Problem]:

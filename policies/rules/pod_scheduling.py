@@ -83,7 +83,7 @@ def _affinity(where: str, affinity: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _expression(where: str, given: Mapping[str, Any], operators: tuple[str, ...]) -> Iterator[Problem]:
     key, operator, values = given.get("key"), given.get("operator"), items(given.get("values"))
-    if operator not in operators:
+    if operator is not None and operator not in operators:
         yield error(
             where, f"operator on {key} is '{operator}'; allowed: {', '.join(operators)}", _near(operator, operators)
         )
@@ -101,9 +101,9 @@ def _near(given: object, allowed: tuple[str, ...]) -> str:
 
 def _spread(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
     skew, way = whole(given.get("maxSkew")), given.get("whenUnsatisfiable")
-    if skew is None or skew < 1:
+    if skew is not None and skew < 1:
         yield error(where, f"maxSkew of a spread constraint is {given.get('maxSkew')}, less than 1", "give at least 1")
-    if way not in _UNSATISFIABLE:
+    if way is not None and way not in _UNSATISFIABLE:
         yield error(
             where, f"whenUnsatisfiable is '{way}'; allowed: {', '.join(_UNSATISFIABLE)}", _near(way, _UNSATISFIABLE)
         )
@@ -122,7 +122,8 @@ def claims(stack: Stack) -> Iterator[Problem]:
             names = {str(entry.get("name")) for entry in entries}
             for container, spec in containers(pod):
                 for each in map(mapping, items(mapping(spec.get("resources")).get("claims"))):
-                    if str(each.get("name")) not in names:
+                    # What is not known yet has no name here, and a wrong one where it is guessed.
+                    if each.get("name") and "None" not in names and str(each["name"]) not in names:
                         yield error(
                             group.where,
                             f"container '{container}' takes claim '{each.get('name')}', and the pod has {listed(sorted(names)) if names else 'no claims'}: no pod is made",
@@ -149,32 +150,44 @@ def claims(stack: Stack) -> Iterator[Problem]:
 
 
 def jobs(stack: Stack) -> Iterator[Problem]:
-    for workload in stack.workloads:
-        if workload.kind in ("CronJob", "Job") and str(workload.manifest.get("apiVersion")).startswith("batch/v1"):
-            yield from _ends(workload.where, workload.manifest)
-    for item in stack.objects:
-        if item.kind in ("CronJob", "Job") and item.api_version == "batch/v1":
-            yield from _ends(item.where, item.manifest)
+    for where, spec in _jobs(stack):
+        pod = mapping(mapping(spec.get("template")).get("spec"))
+        if pod and pod.get("restartPolicy") is None:
+            yield error(
+                where,
+                "restartPolicy of its pods is not stated, which is Always: the API server refuses the job",
+                "set Never or OnFailure",
+            )
 
 
-def _ends(where: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    spec = mapping(manifest.get("spec"))
-    schedule = spec.get("schedule")
-    if "jobTemplate" in spec:
+def job_values(stack: Stack) -> Iterator[Problem]:
+    """Apart from the others: a policy that is not known yet is none there and a wrong one here, so neither is certain."""
+    for where, spec in _jobs(stack):
+        policy, schedule = mapping(mapping(spec.get("template")).get("spec")).get("restartPolicy"), spec.get("schedule")
+        if policy is not None and policy not in ("Never", "OnFailure"):
+            yield error(
+                where,
+                f"restartPolicy of its pods is '{policy}': the API server refuses the job",
+                "set Never or OnFailure",
+            )
         if schedule is not None and not _SCHEDULE.fullmatch(str(schedule)):
             yield error(
                 where,
                 f"schedule '{schedule}' is none of cron: five fields, or @daily and the like",
                 "write it like 0 2 * * *",
             )
-        spec = mapping(mapping(spec.get("jobTemplate")).get("spec"))
-    pod = mapping(mapping(spec.get("template")).get("spec"))
-    policy = pod.get("restartPolicy")
-    if pod and policy not in ("Never", "OnFailure"):
-        given = f"'{policy}'" if policy else "not stated, which is Always"
-        yield error(
-            where, f"restartPolicy of its pods is {given}: the API server refuses the job", "set Never or OnFailure"
-        )
+
+
+def _jobs(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Specs of Kubernetes' Jobs and CronJobs; of a CronJob the job's, with its schedule."""
+    found = [(w.where, w.kind, w.manifest) for w in stack.workloads]
+    found += [(item.where, item.kind, item.manifest) for item in stack.objects]
+    for where, kind, manifest in found:
+        if kind not in ("CronJob", "Job") or mapping(manifest).get("apiVersion") != "batch/v1":
+            continue
+        spec = mapping(manifest.get("spec"))
+        inner = mapping(mapping(spec.get("jobTemplate")).get("spec"))
+        yield where, {**inner, "schedule": spec.get("schedule")} if kind == "CronJob" else spec
 
 
 RULES: tuple[Rule, ...] = (
@@ -200,6 +213,13 @@ RULES: tuple[Rule, ...] = (
         title="A job's pods end",
         why="Pods of a Job restart never or on failure; with the default, Always, the API server refuses the job, and a CronJob at each of its times.",
         check=jobs,
+        sources=("kubernetes v1.34: pkg/apis/batch/validation/validation.go",),
+    ),
+    Rule(
+        id="job-values",
+        title="A job's restart policy and schedule are ones that Kubernetes takes",
+        why="Jobs take Never and OnFailure, CronJobs a schedule of five fields or a name such as @daily. Anything else is refused when the object is created.",
+        check=job_values,
         sources=("kubernetes v1.34: pkg/apis/batch/validation/validation.go",),
     ),
 )

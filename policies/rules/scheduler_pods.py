@@ -145,7 +145,7 @@ def objects(stack: Stack) -> Iterator[Problem]:
 def _job(where: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
     """Volcano's webhook (pkg/webhooks/admission/jobs/validate)."""
     tasks = [mapping(task) for task in items(spec.get("tasks"))]
-    if not tasks:
+    if not tasks and spec.get("tasks") is not None:
         yield error(where, "it has no tasks: Volcano's webhook refuses the job", "give it a task")
         return
     counts = [1 if task.get("replicas") is None else whole(task["replicas"]) or 0 for task in tasks]

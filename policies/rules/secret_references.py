@@ -90,7 +90,25 @@ _STORES = ("ClusterSecretStore", "SecretStore")
 
 
 def external(stack: Stack) -> Iterator[Problem]:
+    """ExternalSecrets whose store is of the other kind."""
     stores = [item for item in stack.objects if item.kind in _STORES]
+    for item in stack.objects:
+        reference = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef"))
+        if item.kind != "ExternalSecret" or not reference.get("name"):
+            continue
+        kind, name = str(reference.get("kind") or "SecretStore"), str(reference["name"])
+        there = {s.name for s in stores if s.kind == kind and (kind == _STORES[0] or s.namespace == item.namespace)}
+        other = {s.name for s in stores if s.kind != kind}
+        if kind in _STORES and name not in there and name in other:
+            right = next(each for each in _STORES if each != kind)
+            yield error(
+                item.where,
+                f"{kind} '{name}' is not there, and a {right} of that name is: nothing is fetched",
+                f"set secretStoreRef.kind: {right}",
+            )
+
+
+def external_values(stack: Stack) -> Iterator[Problem]:
     for item in stack.objects:
         if item.kind != "ExternalSecret":
             continue
@@ -100,25 +118,10 @@ def external(stack: Stack) -> Iterator[Problem]:
                 "external-secrets.io/v1beta1 is no longer served by External Secrets 0.17 and newer",
                 "write it for external-secrets.io/v1",
             )
-        reference = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef"))
-        kind, name = str(reference.get("kind") or "SecretStore"), str(reference.get("name") or "")
-        if reference and kind not in _STORES:
+        kind = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef")).get("kind")
+        if kind is not None and kind not in _STORES:
             yield error(
                 item.where, f"secretStoreRef is of kind '{kind}'; allowed: {', '.join(_STORES)}", f"use {_STORES[0]}"
-            )
-            continue
-        there = {
-            store.name
-            for store in stores
-            if store.kind == kind and (kind == _STORES[0] or store.namespace == item.namespace)
-        }
-        other = {store.name for store in stores if store.kind != kind}
-        if name and name not in there and name in other:
-            right = next(each for each in _STORES if each != kind)
-            yield error(
-                item.where,
-                f"{kind} '{name}' is not there, and a {right} of that name is: nothing is fetched",
-                f"set secretStoreRef.kind: {right}",
             )
 
 
@@ -131,6 +134,13 @@ RULES: tuple[Rule, ...] = (
             "CreateContainerConfigError."
         ),
         check=external,
+        sources=("https://external-secrets.io/latest/api/externalsecret/",),
+    ),
+    Rule(
+        id="secret-store-kind",
+        title="An ExternalSecret is written for the operator that reads it",
+        why="The operator knows two kinds of stores, and since 0.17 one version of its objects. Others are refused, or have no controller.",
+        check=external_values,
         sources=("https://external-secrets.io/latest/api/externalsecret/",),
     ),
     Rule(

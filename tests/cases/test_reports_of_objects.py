@@ -154,7 +154,6 @@ spec: {groups: [{name: vllm, rules: [{alert: CacheFull, expr: "avg(vllm:kv_cache
         case("a listener of another name", "route-target", ROUTE, ("sectionName: https", "sectionName: http")),
         case("a Gateway for its own namespace", "route-target", ROUTE, (", allowedRoutes: {namespaces: {from: All}}", "")),
         case("the pods' port in place of the Service's", "route-target", ROUTE, ("port: 80}", "port: 8000}")),
-        case("a backend without port", "route-target", ROUTE, ("{name: chat, port: 80}", "{name: chat}")),
         case("a backend in another namespace", "route-target", ROUTE.replace(*EDGE[0]).replace(*EDGE[1]) + GRANT, (GRANT, ""), severity="warning"),
     ],
 )  # fmt: skip
@@ -320,14 +319,14 @@ spec:
         case("a pool of other labels", "inference-pool", INFERENCE, ("app: chat", "app: chats")),
         case("a pool of another port", "inference-pool", INFERENCE, ("number: 8000", "number: 8080")),
         case("a store of the cluster without its kind", "secret-store", STORE, (", kind: ClusterSecretStore", "")),
-        case("a store of no kind", "secret-store", STORE, ("aws, kind: ClusterSecretStore", "aws, kind: VaultStore")),
+        case("a store of no kind", "secret-store-kind", STORE, ("aws, kind: ClusterSecretStore", "aws, kind: VaultStore")),
         alone("a claim of another name", "pod-claims", CLAIM, ("claims: [{name: gpu}]", "claims: [{name: gpus}]")),
         alone("a template of another name", "pod-claims", CLAIM, ("resourceClaimTemplateName: one-gpu", "resourceClaimTemplateName: onegpu")),
         alone("an operator in small letters", "pod-places", PLACED, ("operator: In", "operator: in")),
         alone("a toleration that exist", "pod-places", PLACED, ("operator: Exists", "operator: Exist")),
         alone("no skew", "pod-places", PLACED, ("maxSkew: 1", "maxSkew: 0")),
         alone("a job that never ends", "job-pods", NIGHTLY, ("restartPolicy: Never, ", "")),
-        alone("a schedule in words", "job-pods", NIGHTLY, ("0 2 * * *", "every night")),
+        alone("a schedule in words", "job-values", NIGHTLY, ("0 2 * * *", "every night")),
     ],
 )  # fmt: skip
 def test_objects_beside_an_engine(rule: str, severity: str, broken: str, mended: str) -> None:
