@@ -41,7 +41,7 @@ def test_a_new_cluster_takes_over_and_no_request_fails(client: openai.OpenAI, tm
     try:
         with Loop(client) as loop:
             stack.up(config_file=changed)
-            stacks.until("the new cluster answered", 420, lambda: settled(before))
+            stacks.until("the new cluster answered", 900, lambda: settled(before))
             stacks.until(
                 "the old cluster was gone",
                 300,
@@ -55,4 +55,4 @@ def test_a_new_cluster_takes_over_and_no_request_fails(client: openai.OpenAI, tm
         now = cluster()
         stack.up()
         if now != before:
-            stacks.until("the service was as before", 420, lambda: settled(now))
+            stacks.until("the service was as before", 900, lambda: settled(now))
