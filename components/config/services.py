@@ -144,7 +144,7 @@ class Expose(Strict):
     """Type of the Serve Service."""
     internal: bool = True
     """LoadBalancer: internal to the VPC."""
-    port: Positive = 8000
+    port: int = Field(default=8000, ge=1, le=65535)
     """Port of the endpoint."""
     proxy: Literal["haproxy", "python"] | None = None
     """What listens on the port in a Ray pod; derived: haproxy where Ray brings it (>= 2.57)."""
@@ -263,7 +263,7 @@ class Service(Strict):
     """Further environment from Secrets, by reference."""
     secrets: dict[ObjectName, ExternalSecret] = {}
     """Secrets of the namespace that the External Secrets Operator fetches, by name."""
-    service_account: str | None = None
+    service_account: ObjectName | None = None
     """Service account of the pods (S3 access by Pod Identity)."""
     create_service_account: bool = True
     """Make the service account; false where it is there already."""

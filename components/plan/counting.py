@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from components.derive.packing import gpus_for, pack
+from components.derive.packing import bins, emptiest, gpus_for, pack
 from components.derive.spec import GroupSpec, ServiceSpec
 from components.plan.result import PoolPlan, Range
 from policies.facts import NodePool, Use
@@ -128,7 +128,7 @@ def pool_plan(pool: NodePool, asked: list[Demand]) -> PoolPlan:
 def upgrade_nodes(asked: list[Demand]) -> dict[str, int]:
     """Nodes that the upgrade of each service adds to a pool at full load, after the room that is left on its emptiest nodes."""
     taken = [(d.part, round(d.pods.max)) for d in asked if 0 < d.part <= 1]
-    room = sorted(pack(taken, ()), reverse=True)[:EMPTIEST]
+    room = emptiest(pack(taken, ()), EMPTIEST)
     extra: dict[str, list[Demand]] = {}
     for demand in asked:
         if demand.pods.upgrade > demand.pods.max:
@@ -137,7 +137,7 @@ def upgrade_nodes(asked: list[Demand]) -> dict[str, int]:
     for service, demands in extra.items():
         more = [(d.part, round(d.pods.upgrade - d.pods.max)) for d in demands]
         large = sum(math.ceil(part) * count for part, count in more if part > 1)
-        added[service] = len(pack([m for m in more if 0 < m[0] <= 1], room)) - len(room) + large
+        added[service] = bins(pack([m for m in more if 0 < m[0] <= 1], room)) - bins(room) + large
     return added
 
 

@@ -41,6 +41,8 @@ def test_no_path_at_all_would_publish_every_path() -> None:
         ({"expose": {"gateway": {"host": "a.example.com", "gateway": "e" * 64 + "/public"}}}, "expose.gateway.gateway"),
         ({"expose": {"ingress": {"host": "a.example.com", "class_name": "My Class"}}}, "expose.ingress.class_name"),
         ({"expose": {"ingress": {"host": "a.example.com", "annotations": {"a b": "c"}}}}, "annotation key 'a b' is none that Kubernetes takes"),
+        ({"expose": {"port": 70000}}, "expose.port: 70000 was given"),
+        ({"service_account": "a" * 254}, "service_account"),
         ({"metrics": {"labels": {"a": "c d"}}}, "label a has value 'c d', which Kubernetes does not take"),
         ({"network": {"operators": [{"namespace": "a", "pods": {"a b": "c"}}]}}, "label key 'a b' is none"),
         ({"secrets": {"Team": {"store": "aws", "keys": {"a": {"name": "b"}}}}}, "secrets.Team"),

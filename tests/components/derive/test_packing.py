@@ -53,3 +53,7 @@ def test_a_replica_is_cut_into_pods_at_whole_stages(
     tensor: int, pipeline: int, node: int, expected: tuple[int, int]
 ) -> None:
     assert pod_gpus(tensor, pipeline, node) == expected
+
+
+def test_a_number_with_too_many_digits_is_counted_as_fast_as_another() -> None:
+    assert gpus_for([(0.3, 10**12), (0.1, 1)]) == 333_333_333_334
