@@ -2,6 +2,10 @@
 
 Run: python -m local.bench.preview. The cluster's address answers nobody, so that the provider's dry runs on a server, which depend on
 that server, are not in the figures: what is measured is the program (config, plan, rules), the engine and the provider's diffs.
+
+Above about 100 services the time grows faster than their number, by Pulumi's Python SDK: at the end of a program wait_for_rpcs
+(pulumi 3.272, runtime/stack.py) waits for all outstanding outputs at once, again after each that comes, so that its work is their number
+squared. At 150 services, 602 resources, a sampling profiler found half of the program's time there; the plan of them takes 0.13 s.
 """
 
 from __future__ import annotations
