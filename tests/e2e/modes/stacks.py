@@ -87,10 +87,10 @@ def deployed(folder: Path, services: Mapping[str, Mapping[str, Any]], objects: S
 
 
 @contextmanager
-def client(service: str, timeout: float = 180) -> Iterator[openai.OpenAI]:
+def client(service: str, timeout: float = 180, api_key: str = "none") -> Iterator[openai.OpenAI]:
     """The official client on a service's endpoint, without retries: what fails must be seen."""
     with endpoint.reach(NAMESPACE, f"{service}-serve-svc", 8000) as url:
-        yield openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=timeout)
+        yield openai.OpenAI(base_url=f"{url}/v1", api_key=api_key, max_retries=0, timeout=timeout)
 
 
 def secret(name: str, values: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A RayJob over a file: rows from a ConfigMap, answers into a bucket; retried from where it was; cleaned up."""
+"""A RayJob over a file: rows from a ConfigMap, answers into a bucket; cleaned up; run again when its statement changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTIONS = [
 
 def job(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(kubectl("get", "rayjob", name, "-n", stacks.NAMESPACE, "-o", "json").stdout)
-    return dict(found.get("status", {}))
+    return {**found.get("status", {}), "uid": found["metadata"]["uid"]}
 
 
 def ended(name: str) -> dict[str, Any] | None:
@@ -29,7 +29,12 @@ def ended(name: str) -> dict[str, Any] | None:
     return status if status.get("jobDeploymentStatus") in ("Complete", "Failed") else None
 
 
-def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod(up: None, tmp_path: Path) -> None:
+def answered(files: dict[str, bytes]) -> dict[int, dict[str, Any]]:
+    """Rows by their id."""
+    return {row["id"]: row for content in files.values() for row in map(json.loads, content.splitlines())}
+
+
+def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod_and_a_changed_one_runs_anew(up: None, tmp_path: Path) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
     with bucket.serving("answers") as answers:
         nightly = stacks.service(
@@ -52,11 +57,10 @@ def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod(up: None, tmp_pa
             **answers.service(),
         )
         objects = [answers.secret(), stacks.config_map("questions", {"questions.jsonl": lines})]
-        with stacks.deployed(tmp_path, {"nightly": nightly}, objects):
+        with stacks.deployed(tmp_path, {"nightly": nightly}, objects) as project:
             status = stacks.until("the job ended", 480, lambda: ended("nightly"))
             assert status["jobStatus"] == "SUCCEEDED", status
-            files = answers.read("nightly")
-            rows = {row["id"]: row for content in files.values() for row in map(json.loads, content.splitlines())}
+            rows = answered(answers.read("nightly"))
             assert sorted(rows) == [1, 2, 3]
             assert "Paris" in rows[1]["response"]
             assert "Rome" in rows[2]["response"]
@@ -66,3 +70,11 @@ def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod(up: None, tmp_pa
             assert "maximum context length" in rows[3]["error"]
             assert answers.read("nightly.checkpoint") == {}  # all rows are done: nothing to go on from
             stacks.until("the job's pods were gone", 120, lambda: not stacks.pods("ray.io/node-type"))
+
+            changed = stacks.service(nightly, app_args={"output": "s3://answers/second", "prompt": "Answer: {question}"})
+            project.up({"nightly": changed})
+            again = stacks.until("the changed job ended", 480, lambda: ended("nightly"))
+            assert again["jobStatus"] == "SUCCEEDED", again
+            assert again["uid"] != status["uid"]  # KubeRay reads a job's spec once: another took its place
+            assert sorted(answered(answers.read("second"))) == [1, 2, 3]
+            assert sorted(answered(answers.read("nightly"))) == [1, 2, 3]
