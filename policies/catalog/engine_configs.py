@@ -137,6 +137,20 @@ CONFIG_KEYS: dict[str, frozenset[str]] = {
     ),
 }
 
+NESTED_KEYS: dict[str, dict[str, frozenset[str]]] = {
+    "compilation_config": {
+        "dynamic_shapes_config": _names("evaluate_guards type"),
+        "pass_config": _names(
+            """
+            eliminate_noops enable_qk_norm_rope_fusion enable_sp fi_allreduce_fusion_max_size_mb fuse_act_padding fuse_act_quant
+            fuse_allreduce_rms fuse_attn_quant fuse_gemm_comms fuse_mla_dual_rms_norm fuse_norm_quant fuse_qk_norm_rope_kvcache
+            fuse_rope_kvcache fuse_rope_kvcache_cat_mla rope_kvcache_fusion_max_token_num sp_min_token_num
+            """
+        ),
+    },
+}
+"""Keys of mappings inside them."""
+
 CONFIG_CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "speculative_config": {"method": CHOICES["spec_method"]},
     "structured_outputs_config": {"backend": ("auto", "guidance", "lm-format-enforcer", "outlines", "xgrammar")},

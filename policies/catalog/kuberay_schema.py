@@ -1,68 +1,25 @@
-"""Fields of KubeRay's custom resources and of pods: the names a schema has at each place, and the choices of those that have few.
+"""Fields of KubeRay's custom resources: the names a schema has at each place, and the choices of those that have few.
 
-For: misspelt fields and values, before the API server drops or refuses them. Not for: which KubeRay brought a field (versions.py).
+For: misspelt fields and values, before the API server drops or refuses them. Not for: their pods (pod_schema.py), or
+which KubeRay brought a field (versions.py).
 Source: CRDs of KubeRay v1.7.0 (helm-chart/kuberay-operator/crds), which embed the PodSpec of Kubernetes 1.35; read 2026-11-30.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+
+from .pod_schema import NUMBER as _NUMBER
+from .pod_schema import SWITCH as _SWITCH
+from .pod_schema import TEMPLATE as _TEMPLATE
+from .pod_schema import TEXT as _TEXT
+from .pod_schema import WHOLE as _WHOLE
+from .pod_schema import Shape
 
 NEWEST = "1.7"
-# A field -> None (not judged), its type, its choices, or the shape inside it. "[]" is the shape of a list's items, "!" names what
-# must be there.
-Shape: TypeAlias = Mapping[str, Any]
-
-_TEXT, _WHOLE, _SWITCH, _NUMBER = str, int, bool, float
 _MANAGERS = ("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue")
 _DELETION = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 
-_PROBE: Shape = {
-    **dict.fromkeys(("exec", "terminationGracePeriodSeconds")),
-    **dict.fromkeys(("failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds"), _WHOLE),
-    "grpc": {"!": ("port",), "port": _WHOLE, "service": _TEXT},
-    "httpGet": {"!": ("port",), "host": None, "httpHeaders": None, "path": _TEXT, "port": None, "scheme": ("HTTP", "HTTPS")},
-    "tcpSocket": {"!": ("port",), "host": None, "port": None},
-}
-_SECURITY: Shape = {
-    **dict.fromkeys(("appArmorProfile", "capabilities", "procMount", "seLinuxOptions", "seccompProfile", "windowsOptions")),
-    **dict.fromkeys(("allowPrivilegeEscalation", "privileged", "readOnlyRootFilesystem", "runAsNonRoot"), _SWITCH),
-    **dict.fromkeys(("runAsGroup", "runAsUser"), _WHOLE),
-}
-CONTAINER: Shape = dict.fromkeys(
-    (
-        "args", "command", "env", "envFrom", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "name", "ports",
-        "readinessProbe", "resizePolicy", "resources", "restartPolicy", "restartPolicyRules", "securityContext", "startupProbe",
-        "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts",
-        "workingDir",
-    )
-) | {
-    "!": ("name",),
-    "livenessProbe": _PROBE,
-    "readinessProbe": _PROBE,
-    "securityContext": _SECURITY,
-    "startupProbe": _PROBE,
-}  # fmt: skip
-_POD: Shape = {
-    **dict.fromkeys(
-        (
-            "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy", "enableServiceLinks",
-            "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname", "hostnameOverride",
-            "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os", "overhead", "preemptionPolicy",
-            "priorityClassName", "readinessGates", "resourceClaims", "resources", "restartPolicy", "runtimeClassName",
-            "schedulerName", "schedulingGates", "schedulingGroup", "securityContext", "serviceAccount", "serviceAccountName",
-            "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "tolerations", "topologySpreadConstraints", "volumes",
-        )
-    ),
-    "activeDeadlineSeconds": _WHOLE,
-    "priority": _WHOLE,
-    "terminationGracePeriodSeconds": _WHOLE,
-    "containers": {"[]": CONTAINER},
-    "initContainers": {"[]": CONTAINER},
-}  # fmt: skip
-_TEMPLATE: Shape = {"metadata": None, "spec": _POD}
-POD = _POD
 HEAD: Shape = {
     "!": ("template",),
     "enableIngress": _SWITCH,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS, GONE, LATER, SERVER_ARGS
@@ -15,6 +17,7 @@ from policies.catalog.engine_flags import COMMA_FLAGS, JSON_FLAGS, LIST_FLAGS
 from policies.catalog.engine_values import (
     CHOICES,
     FORMS,
+    INTEGERS,
     LISTS,
     SWITCHES,
     TEXT_OR_LIST,
@@ -24,57 +27,97 @@ from policies.catalog.engine_values import (
 )
 
 
+@dataclass
+class Line:
+    """A command line as argparse takes it apart. extra: words that nothing takes. bare: flags that stand without the value they need."""
+
+    positional: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
+    bare: list[str] = field(default_factory=list)
+
+
 def command_line(words: list[str]) -> tuple[str | None, dict[str, Any]]:
     """(positional model, engine arguments) of a vLLM command: `vllm serve M --x 1`, `python -m vllm.entrypoints... --x=1`,
     `sh -c "vllm serve ..."`. Flags become names with underscores, JSON and numbers become values."""
-    flat: list[str] = []
-    for word in words:
-        flat.extend(_split(word) if ("vllm" in word and " " in word) else [word])
-    positional: str | None = None
-    args: dict[str, Any] = {}
-    serving = False
-    index = 0
-    while index < len(flat):
-        word = _long(flat[index], flat[index + 1 : index + 2])
-        index += 1
-        if word == "serve":
+    line = taken_apart(words)
+    return line.positional, line.args
+
+
+def taken_apart(words: list[str]) -> Line:
+    line, serving = Line(), False
+    flat = deque(flat_words(words))
+    while flat:
+        word = _long(flat.popleft(), [*flat][:1])
+        if word == "serve" and not serving:
             serving = True
         elif word.startswith("--"):
-            key, equals, text = word[2:].partition("=")
-            if "." in key:
-                if not equals and index < len(flat):
-                    text = flat[index]
-                    index += 1
-                _nest(args, key, text)
-                continue
-            name = _full(key.replace("-", "_"))
-            if equals and name in COMMA_FLAGS:
-                args[name] = [_value(each) for each in text.split(",")]
-                continue
-            if not equals and name in LIST_FLAGS:
-                several: list[Any] = []
-                while index < len(flat) and not _flag(flat[index]):
-                    several.append(_read(name, flat[index]))
-                    index += 1
-                args[name] = several
-                continue
-            if not equals and name not in SWITCHES and index < len(flat) and not _flag(flat[index]):
-                text, equals = flat[index], "="
-                index += 1
-            # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
-            args[name] = True if not equals else _read(name, text)
-        elif serving and positional is None and "vllm" not in word and not word.startswith("-"):
-            positional = word
-    negated = [key for key, value in args.items() if key.startswith("no_") and value is True]
-    for key in negated:
-        del args[key]
-        args[key.removeprefix("no_")] = False
-    return positional, args
+            _flagged(line, word, flat)
+        elif serving and line.positional is None and word != "vllm" and not word.startswith("-"):
+            line.positional = word
+        elif serving:
+            line.extra.append(word)
+    for key in [key for key, value in line.args.items() if key.startswith("no_") and value is True]:
+        del line.args[key]
+        line.args[key.removeprefix("no_")] = False
+    return line
+
+
+def _flagged(line: Line, word: str, after: deque[str]) -> None:
+    """A flag and the words of `after` that are its values."""
+    key, equals, text = word[2:].partition("=")
+    if "." in key:
+        if not equals and not after:
+            line.bare.append(word)
+        _nest(line.args, key, text if equals or not after else after.popleft())
+        return
+    name = _full(key.replace("-", "_"))
+    if equals and name in COMMA_FLAGS:
+        line.args[name] = [_value(each) for each in text.split(",")]
+    elif equals:
+        # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
+        line.args[name] = _read(name, text)
+    elif name in LIST_FLAGS:
+        several: list[Any] = []
+        while after and not _flag(after[0]):
+            several.append(_read(name, after.popleft()))
+        line.args[name] = several
+        if not several:
+            line.bare.append(word)
+    elif name not in _ALONE and after and not _flag(after[0]):
+        line.args[name] = _read(name, after.popleft())
+    else:
+        line.args[name] = True
+        if name in _FLAGS and name not in _ALONE and name not in TEXT_OR_SWITCH:
+            line.bare.append(word)
 
 
 def _flag(word: str) -> bool:
     """Whether a word begins the next flag; a negative number (`--max-model-len -1`) is a value."""
     return word.startswith("-") and not re.fullmatch(r"-\d+(\.\d*)?", word)
+
+
+def flat_words(words: list[str]) -> list[str]:
+    """Words as they were meant: those of a shell's script, and a flag that stands with its value in one word apart from it."""
+    flat: list[str] = []
+    name = False  # whether the next word is $0 of a script that takes its words from after it
+    for word in words:
+        if name:
+            name = False
+        elif "vllm" in word and " " in word and not word.startswith("-"):
+            script = _split(word)
+            flat.extend(each for each in script if each != "$@")
+            name = "$@" in script
+        elif in_one_word(word):
+            flat.extend(word.split() if " --" in word else word.split(None, 1))
+        else:
+            flat.append(word)
+    return flat
+
+
+def in_one_word(word: str) -> bool:
+    """`--port 8000` as one word, which argparse takes for the name of a flag."""
+    return word.startswith("--") and any(letter.isspace() for letter in word.partition("=")[0])
 
 
 def _long(word: str, after: list[str]) -> str:
@@ -110,6 +153,8 @@ def _full(name: str) -> str:
     """argparse takes the beginning of a flag where only one flag begins so: `--tensor-parallel 2`."""
     if name in _FLAGS or name in GONE:
         return name
+    if name.startswith("no_"):
+        return f"no_{_full(name.removeprefix('no_'))}"
     begun = [flag for flag in _FLAGS if flag.startswith(name)]
     return begun[0] if len(begun) == 1 else name
 
@@ -117,9 +162,11 @@ def _full(name: str) -> str:
 # no JSON there: "1.0" is a revision
 _TEXT = frozenset((*CHOICES, *FORMS, *LISTS, *TEXTS, *TEXT_OR_LIST, *TEXT_OR_SWITCH)) - JSON_FLAGS
 _FLAGS = frozenset((*ENGINE_ARGS, *FRONTEND_ARGS, *SERVER_ARGS, *LATER))
+_ALONE = frozenset((*SWITCHES, "grpc", "headless"))  # no value of theirs follows
 # Short options of vLLM 0.32 (engine/arg_utils.py add_cli_args); `--tp` is none, and argparse takes it for a beginning.
 _ALIASES = {
     "ac": "attention_config",
+    "asc": "api_server_count",
     "cc": "compilation_config",
     "dc": "diffusion_config",
     "dcp": "decode_context_parallel_size",
@@ -144,6 +191,7 @@ _ALIASES = {
 }
 
 
+_WHOLE = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
 _COMMAND = re.compile(r"vllm\s+serve|-m\s+vllm\.entrypoints")
 
 
@@ -165,6 +213,8 @@ def _split(script: str) -> list[str]:
 
 
 def _read(name: str, text: str) -> Any:
+    if name in INTEGERS and not _WHOLE.fullmatch(text):  # 1.048576e+06 is a number of JSON's, and none for argparse
+        return text
     if name in SWITCHES or name in _TEXT or (name in TEXT_OR_MAPPING and not text.lstrip().startswith("{")):
         return text
     return _value(text)

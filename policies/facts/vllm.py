@@ -72,10 +72,16 @@ def read(
     )
 
 
+def words(container: Values) -> list[str]:
+    """The command line, with what the image starts where the container brings no command."""
+    command, args = ([str(word) for word in items(container.get(key))] for key in ("command", "args"))
+    return [*(command or (() if {"serve", "vllm"} & {*args[:2]} else ("vllm", "serve"))), *args]
+
+
 def _engine(
     main: Values, env: Mapping[str, Any], place: str, group: str, replicas: int, annotations: Values, gpu: bool
 ) -> Engine:
-    positional, args = command_line([*map(str, items(main.get("command"))), *map(str, items(main.get("args")))])
+    positional, args = command_line(words(main))
     source = str(args.pop("model", None) or positional or "")
     served = args.pop("served_model_name", None)
     model_id = str(served[0] if isinstance(served, list) and served else served or source)

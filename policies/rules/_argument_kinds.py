@@ -61,7 +61,9 @@ _ELSEWHERE = frozenset(
     )
 )
 _BATCH = frozenset(("max_num_batched_tokens", "max_num_seqs"))  # there as numbers, here as text
-_FRONTEND = frozenset(FRONTEND_ARGS) - frozenset(ENGINE_ARGS)  # under Ray there is no HTTP server of vLLM's to configure
+_FRONTEND = frozenset(FRONTEND_ARGS) - frozenset(
+    ENGINE_ARGS
+)  # under Ray there is no HTTP server of vLLM's to configure
 LONGEST = 12  # choices in a message
 _UNIT = "kKmMgGtT"
 
@@ -118,7 +120,18 @@ def _mapping(name: str, value: Any, text: bool = False) -> str | None:
 def _known(name: str) -> bool:
     return any(
         name in names
-        for names in (SWITCHES, INTEGERS, NUMBERS, CHOICES, TEXTS, MAPPINGS, LISTS, INTEGER_LISTS, TEXT_OR_MAPPING, TEXT_OR_LIST)
+        for names in (
+            SWITCHES,
+            INTEGERS,
+            NUMBERS,
+            CHOICES,
+            TEXTS,
+            MAPPINGS,
+            LISTS,
+            INTEGER_LISTS,
+            TEXT_OR_MAPPING,
+            TEXT_OR_LIST,
+        )
     )
 
 
@@ -155,6 +168,8 @@ def _readable(name: str, value: Any, ray: bool) -> float | None:
             return None
         if not ray and name in READABLE and value[-1:] in _UNIT:
             return real(value[:-1])
+        if not ray and name in INTEGERS:  # text only where it is no whole number (facts/command_line.py): 1.048576e+06
+            return None
     return real(value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.catalog.engine_configs import CONFIG_CHOICES, CONFIG_KEYS
+from policies.catalog.engine_configs import CONFIG_CHOICES, CONFIG_KEYS, NESTED_KEYS
 from policies.catalog.engine_values import CHOICES, READ_IN
 from policies.catalog.lookup import closest_names
 from policies.facts import Stack
@@ -69,15 +69,18 @@ def keys(stack: Stack) -> Iterator[Problem]:
                         f"{name}.{key} is {value[key]!r}; allowed: {listing(choices)}",
                         f"did you mean '{near[0]}'?" if near else "give one of these",
                     )
-            for key in sorted(set(map(str, value)) - known):
-                near = closest_names(key, sorted(known), 1)
-                hint = f"did you mean '{near[0]}'? " if near else ""
-                names = ", ".join(sorted(known)) if len(known) <= LONGEST else f"{len(known)} keys of vLLM's config"
-                yield say(
-                    seat.engine.where,
-                    f"{name} has no key '{key}': vLLM refuses it",
-                    f"{hint}allowed: {names}",
-                )
+            inside = [(f"{name}.{key}", value.get(key), its) for key, its in NESTED_KEYS.get(str(name), {}).items()]
+            for path, given, its in [(str(name), value, known), *inside]:
+                for message, mend in _unknown(path, given, its):
+                    yield say(seat.engine.where, message, mend)
+
+
+def _unknown(path: str, given: Any, known: frozenset[str]) -> Iterator[tuple[str, str]]:
+    for key in sorted(set(map(str, given)) - known) if isinstance(given, Mapping) else ():
+        near = closest_names(key, sorted(known), 1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        names = ", ".join(sorted(known)) if len(known) <= LONGEST else f"{len(known)} keys of vLLM's config"
+        yield f"{path} has no key '{key}': vLLM refuses it", f"{hint}allowed: {names}"
 
 
 RULES: tuple[Rule, ...] = (
@@ -99,6 +102,9 @@ RULES: tuple[Rule, ...] = (
             "the node, the image and often the download."
         ),
         check=keys,
-        sources=("vllm 0.29.0: config/speculative.py, config/compilation.py and the like",),
+        sources=(
+            "vllm-project/recipes PR#521",
+            "vllm 0.29.0: config/speculative.py, config/compilation.py and the like",
+        ),
     ),
 )

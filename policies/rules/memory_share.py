@@ -88,6 +88,7 @@ def within_share(stack: Stack) -> Iterator[Problem]:
 
 
 def _less(share: float) -> float:
+    share = max(0.0, min(1.0, share))
     return max(0.01, int(round((share - max(0.03, share * 0.08)) * 100, 6)) / 100)
 
 
@@ -166,9 +167,8 @@ def _worst(tenants: Iterable[Tenant]) -> tuple[float, int]:
     """(most memory claimed on one GPU, engines of that placement): a bounded knapsack over hundredths of a GPU."""
     kinds: dict[tuple[int, float], int] = {}
     for tenant in tenants:
-        size = max(
-            1, int(tenant.share * 100 + 0.5 - _EDGE) if tenant.share * 100 % 1 < _EDGE else int(tenant.share * 100) + 1
-        )
+        hundredths = max(0.0, min(1.0, tenant.share)) * 100
+        size = max(1, int(hundredths + 0.5 - _EDGE) if hundredths % 1 < _EDGE else int(hundredths) + 1)
         kinds[(size, round(tenant.used, 4))] = kinds.get((size, round(tenant.used, 4)), 0) + tenant.count
     if len(kinds) == 1:
         (size, used), count = next(iter(kinds.items()))

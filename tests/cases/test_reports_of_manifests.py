@@ -57,7 +57,12 @@ spec: {selector: {app: chat}, ports: [{name: http, port: 80, targetPort: 8000}]}
 
 def claim(modes: list[str], size: str = "100Gi") -> Doc:
     spec = {"accessModes": modes, "resources": {"requests": {"storage": size}}}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights", "namespace": "serving"}, "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "weights", "namespace": "serving"},
+        "spec": spec,
+    }
 
 
 def deployment(spec: Doc | None = None, pod: Doc | None = None, **container: Any) -> Doc:
@@ -95,10 +100,32 @@ def writes(*paths: str, user: int | None = None, **fields: Any) -> Doc:
     """With an emptyDir at each path."""
     volumes = [{"name": f"w{i}", "emptyDir": {}} for i in range(len(paths))]
     mounts = [{"name": f"w{i}", "mountPath": path} for i, path in enumerate(paths)]
-    pod = {"volumes": volumes, "securityContext": {"runAsNonRoot": True, "runAsUser": user}} if user is not None else {"volumes": volumes}
+    pod = (
+        {"volumes": volumes, "securityContext": {"runAsNonRoot": True, "runAsUser": user}}
+        if user is not None
+        else {"volumes": volumes}
+    )
     return deployment(None, pod, volumeMounts=mounts, **fields)
 
 
+def started(*args: str, command: list[str] | None = None, **fields: Any) -> Doc:
+    """With this command line and no other."""
+    made = deployment(**fields)
+    first = made["spec"]["template"]["spec"]["containers"][0]
+    first["args"] = list(args)
+    if command is not None:
+        first["command"] = command
+    return made
+
+
+def rough(**fields: Any) -> Doc:
+    """With fields of its container as they stand here."""
+    made = deployment()
+    made["spec"]["template"]["spec"]["containers"][0].update(fields)
+    return made
+
+
+SHORT = ["Qwen/Qwen2.5-1.5B-Instruct", "--max-model-len", "4096"]
 KEY = [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "key", "key": "key"}}}]
 STRICT = {"readOnlyRootFilesystem": True}
 SHARED = ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}']
@@ -139,6 +166,24 @@ PAIRS = (
     Pair("an update given up too soon", "upgrade-steps", (deployment({"progressDeadlineSeconds": 300}),), (deployment({"progressDeadlineSeconds": 1800}),), "warning"),
     Pair("a hook longer than the grace", "upgrade-grace", (deployment(lifecycle={"preStop": {"exec": {"command": ["sleep", "60"]}}}),), (deployment(None, {"terminationGracePeriodSeconds": 180}, lifecycle={"preStop": {"exec": {"command": ["sleep", "60"]}}}),), "warning"),
     Pair("a folder that nothing mounts", "model-folder", (deployment(args=["--chat-template", "/templates/tools.jinja"]),), (writes("/templates", args=["--chat-template", "/templates/tools.jinja"]),)),
+    Pair("vllm-project/vllm#8273", "engine-words", (started(SHORT[0], "--max-model-len 4096"),), (started(SHORT[0], "--max-model-len=4096"),)),
+    Pair("vllm-project/vllm#4462", "engine-words", (started(command=[f"vllm serve {' '.join(SHORT)}"]),), (started(command=["sh", "-c", f"vllm serve {' '.join(SHORT)}"]),)),
+    Pair("vllm-project/vllm#22072", "engine-words", (started("serve", *SHORT),), (started(*SHORT),)),
+    Pair("vllm-project/vllm#37133", "engine-words", (started("vllm", "serve", *SHORT),), (started(*SHORT, command=["vllm", "serve"]),)),
+    Pair("llm-d/llm-d-model-service#57", "engine-words", (started("--port", "8000", SHORT[0], "--served-model-name", "qwen"),), (started(*SHORT, "--served-model-name", "qwen"),)),
+    Pair("words after a shell's script", "engine-words", (started(*SHORT, command=["sh", "-c", "vllm serve"]),), (started("chat", *SHORT, command=["sh", "-c", 'vllm serve "$@"']),)),
+    Pair("quotes that no shell takes off", "engine-words", (started(SHORT[0], "--max-model-len='4096'"),), (started(*SHORT),)),
+    Pair("an empty word", "engine-words", (started(*SHORT, ""),), (started(*SHORT),)),
+    Pair("a model given twice", "engine-words", (started(*SHORT, "--model", SHORT[0]),), (started(*SHORT),)),
+    Pair("a word without its flag", "engine-words", (started(*SHORT, "--enable-prefix-caching", "true"),), (started(*SHORT, "--enable-prefix-caching"),)),
+    Pair("a flag without its value", "engine-words", (started(*SHORT, "--tensor-parallel-size", "--enforce-eager"),), (started(*SHORT, "--tensor-parallel-size", "1", "--enforce-eager"),)),
+    Pair("vllm-project/recipes PR#521", "engine-argument-keys", (started(*SHORT, "--compilation-config", '{"mode":3,"pass_config":{"fuse_minimax_qk_norm":true}}'),), (started(*SHORT, "--compilation-config", '{"mode":3}'),)),
+    Pair("a large number from a chart", "engine-argument-kinds", (started(*SHORT, "--max-num-batched-tokens", "1.048576e+06"),), (started(*SHORT, "--max-num-batched-tokens", "8192"),)),
+    Pair("falcosecurity/charts#454", "pod-schema", (rough(args=[*SHORT[:2], 4096]),), (rough(args=SHORT),)),
+    Pair("a node selector of true", "pod-schema", (deployment(None, {"nodeSelector": {"gpu": True, "llm-serving/pool": "l4"}}),), (DEPLOYMENT,)),
+    Pair("a number in quotes", "pod-schema", (deployment({"replicas": "2"}),), (DEPLOYMENT,)),
+    Pair("args in one text", "pod-schema", (rough(args="--model Qwen/Qwen2.5-1.5B-Instruct"),), (rough(args=SHORT),)),
+    Pair("a field by another name", "pod-schema", (rough(volumeMount=[]),), (DEPLOYMENT,)),
     Pair("LMCache/LMCache#1095", "cache-keys", (deployment(args=SHARED, env=REMOTE),), (deployment(args=SHARED, env=[*REMOTE, {"name": "PYTHONHASHSEED", "value": "0"}]),), "warning"),
     Pair("a token from a whole Secret", "model-token", (deployment(args=GATED),), (deployment(args=GATED, envFrom=[{"secretRef": {"name": "huggingface"}}]),), "warning"),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.facts.command_line import command_line
+from policies.facts.command_line import command_line, flat_words, taken_apart
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,40 @@ from policies.facts.command_line import command_line
 )  # fmt: skip
 def test_flags_become_arguments(flags: str, args: dict[str, Any]) -> None:
     assert command_line(["vllm", "serve", "a/b", *shlex.split(flags)]) == ("a/b", args)
+
+
+@pytest.mark.parametrize(
+    ("words", "flat"),
+    [
+        (["--port 8000"], ["--port", "8000"]),
+        (['--kv-transfer-config {"a": "b c"}'], ["--kv-transfer-config", '{"a": "b c"}']),
+        (['--kv-transfer-config={"a": "b c"}'], ['--kv-transfer-config={"a": "b c"}']),
+        (["sh", "-c", 'vllm serve "$@"', "chat", "a/b", "--seed", "1"], ["sh", "-c", "vllm", "serve", "a/b", "--seed", "1"]),
+        (["sh", "-c", "set -e; vllm serve a/b --seed 1"], ["sh", "-c", "vllm", "serve", "a/b", "--seed", "1"]),
+    ],
+)  # fmt: skip
+def test_words_are_read_as_they_were_meant(words: list[str], flat: list[str]) -> None:
+    assert flat_words(words) == flat
+
+
+@pytest.mark.parametrize(
+    ("words", "extra", "bare"),
+    [
+        ("a/b --seed 1 --max-model-len 4096", [], []),
+        ("a/b c --enable-prefix-caching d", ["c", "d"], []),
+        ("a/b -tp2", ["-tp2"], []),
+        ("a/b --tensor-parallel-size --enforce-eager --served-model-name", [], ["--tensor-parallel-size", "--served-model-name"]),
+        ("a/b --headless --no-enable-prefix-cachin", [], []),
+        ("a/b --hf-token", [], []),
+    ],
+)  # fmt: skip
+def test_words_that_belong_nowhere_and_flags_that_lack_one_are_told(
+    words: str, extra: list[str], bare: list[str]
+) -> None:
+    line = taken_apart(["vllm", "serve", *words.split()])
+    assert (line.positional, line.extra, line.bare) == ("a/b", extra, bare)
+
+
+def test_numbers_that_argparse_does_not_read_stay_text() -> None:
+    args = command_line(["vllm", "serve", "a/b", "--max-num-seqs", "1e3", "--max-num-batched-tokens=8192"])[1]
+    assert args == {"max_num_seqs": "1e3", "max_num_batched_tokens": 8192}

@@ -1,0 +1,94 @@
+"""Walk over an object beside its schema: fields that it does not have, values of another type, and what is missing.
+
+For: rules on schemas (kuberay_schema.py, pod_schema.py). Not for: the schemas themselves (policies/catalog).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.catalog.lookup import closest_names
+from policies.catalog.pod_schema import CONTAINER, POD, Shape
+
+from ._values import listed
+
+_KIND = {str: "text", int: "a whole number", bool: "true or false", float: "a number"}
+_LONGEST = 12
+Found = tuple[str, str, bool]  # message, mend, whether it is certain
+
+
+def inside(values: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Found]:
+    for name in shape.get("!", ()):
+        if values.get(name) is None:
+            yield f"{path} has no {name}, which it must have", f"give it {name}", True
+    for key, value in values.items():
+        name = str(key)
+        if name not in shape:
+            yield _unknown(name, shape, path)
+        elif value is not None:
+            yield from _value(value, shape[name], f"{path}.{name}")
+
+
+def _value(value: Any, kind: Any, path: str) -> Iterator[Found]:
+    if kind is None:
+        return
+    if isinstance(kind, tuple):
+        if value not in kind:
+            near = closest_names(str(value), kind, 1)
+            yield (
+                f"{path} is {value!r}; allowed: {', '.join(kind)}",
+                f"did you mean '{near[0]}'?" if near else "give one of these",
+                True,
+            )
+    elif isinstance(kind, type):
+        if not _is(value, kind):
+            yield f"{path} is {value!r}; allowed: {_KIND[kind]}", _mend(value, kind), True
+    elif "[]" in kind:
+        if not isinstance(value, (list, tuple)):
+            yield f"{path} is no list", "give a list", True
+            return
+        for index, each in enumerate(value):
+            if isinstance(kind["[]"], type):
+                yield from _value(each, kind["[]"], f"{path}[{index}]")
+            elif isinstance(each, Mapping):
+                yield from inside(each, kind["[]"], f"{path}[{index}]")
+    elif "{}" in kind and isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _value(each, kind["{}"], f"{path}.{name}")
+    elif isinstance(value, Mapping):
+        yield from inside(value, kind, path)
+    else:
+        yield f"{path} is {value!r}; allowed: a mapping", "give a mapping", True
+
+
+def _mend(value: Any, kind: type) -> str:
+    if kind is str and not isinstance(value, (Mapping, list, tuple)):
+        return f'write "{str(value).lower() if isinstance(value, bool) else value}" in quotes'
+    if isinstance(value, str) and (value.isdigit() if kind is int else value in ("true", "false")):
+        return "leave the quotes out"
+    return "correct it, or leave it out"
+
+
+def _is(value: Any, kind: type) -> bool:
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())  # numbers cross as floats
+    return isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
+
+
+def _unknown(name: str, shape: Shape, path: str) -> Found:
+    known = tuple(field for field in shape if field not in ("!", "[]"))
+    near = closest_names(name, known, 1)
+    below = next((field for field in known if isinstance(shape[field], Mapping) and name in shape[field]), None)
+    names = listed(known, _LONGEST) if len(known) <= _LONGEST else f"{len(known)} fields"
+    # A newer Kubernetes may have fields of pods that are not in the list; a misspelt one looks like its neighbour.
+    if below is not None:
+        return f"{path} has no field '{name}'", f"it belongs one level down, into {path}.{below}", True
+    certain = bool(near) or not (shape is POD or shape is CONTAINER)
+    return (
+        f"{path} has no field '{name}': the API server drops or refuses it",
+        f"did you mean '{near[0]}'?" if near else f"take it out; it has {names}",
+        certain,
+    )
