@@ -21,6 +21,9 @@ _STARTS = ("python", "python3", "serve", "vllm", *_SHELLS)
 _SCRIPT = re.compile(r"-[a-z]*c")
 _PARAMETER = re.compile(r"\$[@*0-9{]")
 _NAME = re.compile(r"--served[-_]model[-_]name(=.*)?", re.DOTALL)
+_BRACES = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*")
+_PUT_IN = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
+_SERVICES = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_|$)")  # of other Services, which Kubernetes sets
 Found = tuple[str, str]  # message, mend
 
 
@@ -44,6 +47,7 @@ def _judged(container: Mapping[str, Any]) -> Iterator[Found]:
     else:
         said = [*_start(command, args, str(container.get("image") or ""))]
         yield from _each(line)
+        yield from _variables(line, container)
     yield from said
     if not said:
         yield from _model(container)
@@ -95,6 +99,25 @@ def _each(line: list[str]) -> Iterator[Found]:
                 "an empty word is among the arguments: vLLM takes it for one that it does not know, and ends",
                 "leave it out",
             )
+
+
+def _variables(line: list[str], container: Mapping[str, Any]) -> Iterator[Found]:
+    """Kubernetes puts $(NAME) in, where the container has that variable, and nothing else."""
+    known = {str(mapping(entry).get("name")) for entry in items(container.get("env"))}
+    for word in line:
+        for part in (word, word.partition("=")[2]):
+            if _BRACES.fullmatch(part):
+                name = part.strip("${}")
+                yield (
+                    f"{_short(word)}: no shell replaces the variable, and vLLM reads the text as it is",
+                    f"write $({name})",
+                )
+        for name in _PUT_IN.findall(word) if not container.get("envFrom") else ():
+            if name not in known and not _SERVICES.search(name):
+                yield (
+                    f"{_short(word)}: the container has no environment variable {name}, so that $({name}) stays as it is",
+                    f"give it {name}",
+                )
 
 
 def _model(container: Mapping[str, Any]) -> Iterator[Found]:
@@ -154,6 +177,8 @@ RULES: tuple[Rule, ...] = (
             "vllm#27389",
             "vllm#37133",
             "llm-d/llm-d-model-service#57",
+            "ai-dynamo/dynamo PR#8369",
+            "grafana/mimir#9993",
             "vllm 0.29.0: utils/argparse_utils.py",
         ),
     ),

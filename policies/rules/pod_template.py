@@ -23,6 +23,7 @@ from .pod_resources import QUANTITY, SOURCE, containers
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_PUT_IN = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
 _KEY = re.compile(r"[-._A-Za-z0-9]+")
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
@@ -178,6 +179,7 @@ def _container(where: str, name: str, container: Mapping[str, Any]) -> Iterator[
             yield from _reference(where, variable, mapping(entry["valueFrom"]))
         if entry.get("value") and entry.get("valueFrom"):
             yield error(where, f"environment variable {variable} has value and valueFrom", "keep one of them")
+    yield from _order(where, container)
     image = container.get("image")
     if image and not _IMAGE.fullmatch(str(image)):
         yield error(
@@ -208,6 +210,19 @@ def _container(where: str, name: str, container: Mapping[str, Any]) -> Iterator[
         yield warning(
             where, f"container '{name}' sets {listed(repeated)} more than once: the last one counts", "keep one of them"
         )
+
+
+def _order(where: str, container: Mapping[str, Any]) -> Iterator[Problem]:
+    """$(NAME) in a value is put in only where NAME stands further up."""
+    names = [str(mapping(entry).get("name")) for entry in items(container.get("env"))]
+    for at, entry in enumerate(map(mapping, items(container.get("env")))):
+        for name in _PUT_IN.findall(entry["value"]) if isinstance(entry.get("value"), str) else ():
+            if name in names[at + 1 :] and name not in names[:at]:
+                yield error(
+                    where,
+                    f"environment variable {names[at]} uses $({name}), which the container sets only after it: the text stays as it is",
+                    f"put {name} before {names[at]}",
+                )
 
 
 RULES: tuple[Rule, ...] = (

@@ -125,6 +125,7 @@ def rough(**fields: Any) -> Doc:
     return made
 
 
+POD = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
 SHORT = ["Qwen/Qwen2.5-1.5B-Instruct", "--max-model-len", "4096"]
 KEY = [{"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": "key", "key": "key"}}}]
 STRICT = {"readOnlyRootFilesystem": True}
@@ -177,6 +178,10 @@ PAIRS = (
     Pair("a model given twice", "engine-words", (started(*SHORT, "--model", SHORT[0]),), (started(*SHORT),)),
     Pair("a word without its flag", "engine-words", (started(*SHORT, "--enable-prefix-caching", "true"),), (started(*SHORT, "--enable-prefix-caching"),)),
     Pair("a flag without its value", "engine-words", (started(*SHORT, "--tensor-parallel-size", "--enforce-eager"),), (started(*SHORT, "--tensor-parallel-size", "1", "--enforce-eager"),)),
+    Pair("ai-dynamo/dynamo PR#8369", "engine-words", (started(SHORT[0], "--served-model-name=$POD", env=POD),), (started(SHORT[0], "--served-model-name=$(POD)", env=POD),)),
+    Pair("grafana/mimir#9993", "engine-words", (started(SHORT[0], "--served-model-name", "${POD}", env=POD),), (started(SHORT[0], "--served-model-name", "$(POD)", env=POD),)),
+    Pair("a variable that is not there", "engine-words", (started(SHORT[0], "--served-model-name", "$(POD)"),), (started(SHORT[0], "--served-model-name", "$(POD)", env=POD),)),
+    Pair("a variable before what it is made of", "pod-fields", (rough(env=[{"name": "ADDRESS", "value": "$(POD):8000"}, *POD]),), (rough(env=[*POD, {"name": "ADDRESS", "value": "$(POD):8000"}]),)),
     Pair("vllm-project/recipes PR#521", "engine-argument-keys", (started(*SHORT, "--compilation-config", '{"mode":3,"pass_config":{"fuse_minimax_qk_norm":true}}'),), (started(*SHORT, "--compilation-config", '{"mode":3}'),)),
     Pair("a large number from a chart", "engine-argument-kinds", (started(*SHORT, "--max-num-batched-tokens", "1.048576e+06"),), (started(*SHORT, "--max-num-batched-tokens", "8192"),)),
     Pair("falcosecurity/charts#454", "pod-schema", (rough(args=[*SHORT[:2], 4096]),), (rough(args=SHORT),)),
