@@ -65,23 +65,34 @@ def judge(
     given = tuple(resources)
     first = reading(given, known)
     found = check(first.stack, overrides, rules)
-    if not first.not_known:
+    if not first.not_known and not any(each.unknown for each in given):
         return Judged(tuple(Placed(f, first.origin(f.place)) for f in found), ())
     runs = [_by_key(found)]
     for guess in GUESSES:
         runs.append(_by_key(_checked(reading(given, known, guess).stack, rules, overrides or {})))
-    sure = set.intersection(*(set(run) for run in runs))
-    unsure = {key: finding for run in runs for key, finding in run.items() if key not in sure}
-    certain = [Placed(f, first.origin(f.place)) for f in found if _key(f) in sure]
-    return Judged(tuple(certain), tuple(_open(first, unsure.values(), unknowns)))
+    certain: list[Finding] = []
+    unsure: list[Finding] = []
+    for key in {key: None for run in runs for key in run}:
+        here = [run.get(key, []) for run in runs]
+        sure = _in_each(here)
+        certain.extend(sure)
+        unsure.extend(next(each for each in here if each) if not sure else [f for f in here[0] if f not in sure])
+    placed = tuple(Placed(f, first.origin(f.place)) for f in found if f in certain)
+    return Judged(placed, tuple(_open(first, unsure, unknowns)))
 
 
-def _key(finding: Finding) -> tuple[str, str, str]:
-    return finding.rule, finding.place, finding.severity
+def _by_key(findings: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
+    by_key: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        by_key.setdefault((finding.rule, finding.place, finding.severity), []).append(finding)
+    return by_key
 
 
-def _by_key(findings: Iterable[Finding]) -> dict[tuple[str, str, str], Finding]:
-    return {_key(finding): finding for finding in findings}
+def _in_each(runs: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """Of the first run's findings of one rule about one thing, those of every run: a message may vary with a stand-in."""
+    same = [f for f in runs[0] if all(any(f.message == other.message for other in run) for run in runs)]
+    others = [f for f in runs[0] if f not in same]
+    return same + others[: max(0, min(len(run) for run in runs) - len(same))]
 
 
 def _checked(stack: Stack, rules: Sequence[Rule], overrides: Mapping[str, str]) -> list[Finding]:

@@ -141,6 +141,8 @@ def _instance_types(resource: Resource, template: Resource | None, refers: bool)
 def _ami_type(
     resource: Resource, template: Resource | None, refers: bool, rows: Sequence[Instance], ami_id: str | None
 ) -> str | None:
+    if refers and template is None and resource.props.get("amiType") == "CUSTOM":
+        return None  # which image is in the template, and that is of another stack
     if resource.props.get("amiType"):
         return str(resource.props["amiType"])
     if ami_id is not None:

@@ -63,7 +63,7 @@ def _requirement(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
     if operator not in _OPERATORS:
         yield error(where, f"requirement {key} has operator '{operator}'", f"use one of {', '.join(_OPERATORS)}")
         return
-    if operator in ("In", "NotIn") and not values:
+    if operator in ("In", "NotIn") and given.get("values") is None:
         yield error(where, f"requirement {key} {operator} names no value", "name one, or use Exists or DoesNotExist")
     if operator in ("Gt", "Gte", "Lt", "Lte") and (len(values) != 1 or whole(values[0]) is None):
         yield error(
@@ -167,7 +167,7 @@ def _devices(where: str, spec: Mapping[str, Any], aliases: Sequence[str]) -> Ite
     wanted = {"al2023": "/dev/xvda", "al2": "/dev/xvda", "bottlerocket": "/dev/xvdb"}.get(family)
     disks = [mapping(each) for each in items(spec.get("blockDeviceMappings"))]
     names = [str(disk.get("deviceName")) for disk in disks]
-    if wanted and disks and wanted not in names:
+    if wanted and disks and "None" not in names and wanted not in names:
         what = "the second volume, which holds images," if family == "bottlerocket" else "the root volume"
         yield error(
             where,

@@ -216,8 +216,8 @@ def _listener(item: Object, parent: Mapping[str, Any], gateway: Mapping[str, Any
     given = [mapping(each) for each in items(gateway.get("listeners"))]
     name = f"Gateway '{parent.get('name')}'"
     section, port = parent.get("sectionName"), whole(parent.get("port"))
-    if section is not None and str(section) not in {str(each.get("name")) for each in given}:
-        names = [str(each.get("name")) for each in given]
+    names = [str(each.get("name")) for each in given]
+    if section is not None and "None" not in names and str(section) not in names:
         yield error(
             item.where,
             f"{name} has no listener '{section}', it has {listed(names)}: the route is not accepted",

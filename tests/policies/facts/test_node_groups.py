@@ -233,3 +233,8 @@ def test_everything_of_aws_is_there_as_declared_for_rules_about_doors() -> None:
 def test_the_cluster_tells_version_and_cloud() -> None:
     stack = read([resource("aws:eks/cluster:Cluster", "c", {"version": "1.35"})])
     assert (stack.cluster, stack.versions.kubernetes) == ("aws", "1.35")
+
+
+def test_a_custom_image_of_another_stack_s_template_is_not_said_to_be_missing() -> None:
+    elsewhere = group(amiType="CUSTOM", instanceTypes=None, launchTemplate={"id": "lt-9", "version": "1"})
+    assert (pool(elsewhere).ami_type, pool(group(amiType="CUSTOM")).ami_type) == (None, "CUSTOM")

@@ -10,6 +10,7 @@ from components import node_pools
 from policies.facts import NodePool, Stack, Versions
 from policies.facts.stack import Reading, read, reading
 from policies.facts.wire import manifests, resource
+from policies.judgement import judge
 from tests.policies.programs import aws_resources, every_pool
 
 from .manifests import KUBERAY_SAMPLE, PRODUCTION_STACK, load, resources
@@ -124,3 +125,14 @@ def test_the_same_resources_give_the_same_facts_in_any_order() -> None:
     group = {"scalingConfig": {}, "instanceTypes": ["g6.xlarge"]}
     given = [resource("aws:eks/nodeGroup:NodeGroup", "gpu", group, urn=f"urn:{n}") for n in range(4)]
     assert read(given) == read(given[::-1])
+
+
+def test_an_error_that_hangs_on_an_unknown_value_is_never_certain() -> None:
+    def found(role: dict[str, str]) -> list[str]:
+        spec = {"amiSelectorTerms": [{"alias": "al2023@v20261101"}], **role}
+        node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"}}
+        return [each.finding.message for each in judge(manifests([{**node_class, "spec": spec}])).findings]
+
+    unsure, sure = found({"role": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}), found({})
+    assert len(sure) == len(unsure) + 1
+    assert "role" in "".join(set(sure) - set(unsure))
