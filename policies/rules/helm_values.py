@@ -75,7 +75,7 @@ def operator(stack: Stack) -> Iterator[Problem]:
                 "leave migManager on",
             )
         strategy = dig(values, "mig", "strategy")
-        if strategy is not None and strategy not in _MIG:
+        if strategy not in (None, "", *_MIG):  # the template leaves an empty one out: each pool's entry says its own
             yield error(
                 release.where,
                 f"mig.strategy is '{strategy}'; allowed: {', '.join(_MIG)}",
