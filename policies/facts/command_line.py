@@ -88,7 +88,7 @@ def _flagged(line: Line, word: str, after: deque[str]) -> None:
         line.args[name] = _read(name, after.popleft())
     else:
         line.args[name] = True
-        if name in _FLAGS and name not in _ALONE and name not in TEXT_OR_SWITCH:
+        if name in _FLAGS and name not in (*_ALONE, *TEXT_OR_SWITCH, *LATER):
             line.bare.append(word)
 
 
@@ -162,7 +162,8 @@ def _full(name: str) -> str:
 # no JSON there: "1.0" is a revision
 _TEXT = frozenset((*CHOICES, *FORMS, *LISTS, *TEXTS, *TEXT_OR_LIST, *TEXT_OR_SWITCH)) - JSON_FLAGS
 _FLAGS = frozenset((*ENGINE_ARGS, *FRONTEND_ARGS, *SERVER_ARGS, *LATER))
-_ALONE = frozenset((*SWITCHES, "grpc", "headless"))  # no value of theirs follows
+# no value of theirs follows
+_ALONE = frozenset((*SWITCHES, "disable_frontend_multiprocessing", "grpc", "headless", "omni"))
 # Short options of vLLM 0.32 (engine/arg_utils.py add_cli_args); `--tp` is none, and argparse takes it for a beginning.
 _ALIASES = {
     "ac": "attention_config",

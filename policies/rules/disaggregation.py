@@ -5,6 +5,7 @@ Not for: their ports and addresses (side_channels.py), or routing between replic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.catalog.lookup import closest_names
@@ -17,7 +18,10 @@ from ._engines import Seat, ray_version, seats, vllm_version
 from ._values import before
 
 NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
-# vllm/distributed/kv_transfer/kv_connector/factory.py, 0.29.0.
+# vllm/distributed/kv_transfer/kv_connector/factory.py, of this version; and what earlier ones had.
+_CHECKED = "0.29.0"
+_EARLIER = ("LMCacheConnector", "P2pNcclConnector", "PyNcclConnector", "SharedStorageConnector")
+_UPSTREAM = re.compile(r"(.*/)?(vllm|rayproject)/")  # other images may register connectors of their own
 CONNECTORS = (
     "DecodeBenchConnector",
     "ExampleConnector",
@@ -154,6 +158,22 @@ def connector_of(engine: Engine) -> str | None:
     return str(name) if name else None
 
 
+def _no_connector(stack: Stack, seat: Seat, name: str) -> Iterator[Problem]:
+    if name in _EARLIER and before(vllm_version(stack, seat.workload), _CHECKED):
+        return
+    near = closest_names(name, CONNECTORS, 1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    main = mapping(next(iter(items(seat.group.pod.get("containers"))), {})) if seat.group is not None else {}
+    image = str(main.get("image") or "")
+    misspelt = bool(near) and abs(len(near[0]) - len(name)) <= 3
+    own = bool(image) and not _UPSTREAM.match(image) and not misspelt
+    yield (warning if own else error)(
+        seat.engine.where,
+        f"kv_connector '{name}' is none that vLLM has" + (", and so the image has to bring it" if own else ""),
+        f"{hint}allowed: {', '.join(CONNECTORS)}, or a kv_connector_module_path",
+    )
+
+
 def connectors(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         engine = seat.engine
@@ -163,13 +183,7 @@ def connectors(stack: Stack) -> Iterator[Problem]:
         for part in (config, *map(mapping, items(mapping(config.get("kv_connector_extra_config")).get("connectors")))):
             name = str(part.get("kv_connector") or "")
             if name and name not in CONNECTORS and not part.get("kv_connector_module_path"):
-                near = closest_names(name, CONNECTORS, 1)
-                hint = f"did you mean '{near[0]}'? " if near else ""
-                yield error(
-                    engine.where,
-                    f"kv_connector '{name}' is none that vLLM has",
-                    f"{hint}allowed: {', '.join(CONNECTORS)}, or a kv_connector_module_path",
-                )
+                yield from _no_connector(stack, seat, name)
         role, connector = config.get("kv_role"), connector_of(engine)
         if connector is None:
             yield error(

@@ -15,6 +15,9 @@ from policies.facts.quantities import items, mapping, whole
 from policies.facts.vllm import words as started
 from policies.finding import Problem, Rule, error
 
+from ._engines import vllm_version
+from ._values import before
+
 _IMAGE = re.compile(r"(^|.*/)vllm/vllm-openai([:@].*)?")
 _SHELLS = ("ash", "bash", "dash", "sh", "zsh")
 _STARTS = ("python", "python3", "serve", "vllm", *_SHELLS)
@@ -34,11 +37,11 @@ def words(stack: Stack) -> Iterator[Problem]:
         for engine in workload.engines:
             group = next((group for group in workload.groups if group.name in engine.groups), None)
             main = mapping(next(iter(items(group.pod.get("containers"))), {})) if group is not None else {}
-            for message, mend in _judged(main):
+            for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0")):
                 yield error(engine.where, message, mend)
 
 
-def _judged(container: Mapping[str, Any]) -> Iterator[Found]:
+def _judged(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
     command, args = ([str(word) for word in items(container.get(key))] for key in ("command", "args"))
     line = [*command, *args]
     script = _script(line) if command else None
@@ -50,7 +53,7 @@ def _judged(container: Mapping[str, Any]) -> Iterator[Found]:
         yield from _variables(line, container)
     yield from said
     if not said:
-        yield from _model(container)
+        yield from _model(container, old)
 
 
 def _script(line: list[str]) -> int | None:
@@ -120,8 +123,10 @@ def _variables(line: list[str], container: Mapping[str, Any]) -> Iterator[Found]
                 )
 
 
-def _model(container: Mapping[str, Any]) -> Iterator[Found]:
+def _model(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
     flat = flat_words(started(container))
+    if old:  # --enable-chunked-prefill and others took a word then
+        flat = [word for word in flat if word.lower() not in ("true", "false")]
     if "serve" not in flat:
         return
     start = flat[flat.index("serve") + 1 :]

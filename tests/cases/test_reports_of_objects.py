@@ -418,3 +418,24 @@ def test_labels_that_controllers_add_are_known() -> None:
     )
     picked = group.replace("selector: {app: chat}", "selector: {leaderworkerset.sigs.k8s.io/name: chat}")
     assert "service-pods" not in {rule for rule, _ in said(*objects(picked))}
+
+
+def _joined(connector: str) -> str:
+    return f'--kv-transfer-config, \'{{"kv_connector": "{connector}", "kv_role": "kv_both"}}\''
+
+
+@pytest.mark.parametrize(
+    ("image", "more", "refused"),
+    [
+        ("vllm/vllm-openai:v0.7.3", '--enable-chunked-prefill, "false"', set()),
+        ("vllm/vllm-openai:v0.29.0", '--enable-chunked-prefill, "false"', {("engine-words", "error")}),
+        ("vllm/vllm-openai:v0.29.0", "--disable-frontend-multiprocessing", set()),
+        ("vllm/vllm-openai:v0.11.0", _joined("SharedStorageConnector"), set()),
+        ("vllm/vllm-openai:v0.29.0", _joined("SharedStorageConnector"), {("disaggregation-connector", "error")}),
+        ("aibrix/vllm-openai:v0.29.0", _joined("AIBrixOffloadingConnector"), {("disaggregation-connector", "warning")}),
+        ("aibrix/vllm-openai:v0.29.0", _joined("OffloadingConector"), {("disaggregation-connector", "error")}),
+    ],
+)
+def test_what_only_some_versions_and_images_of_vllm_take(image: str, more: str, refused: set[tuple[str, str]]) -> None:
+    text = ENGINE.replace("vllm/vllm-openai:v0.29.0", image).replace('"8192"]', f'"8192", {more}]')
+    assert {each for each in said(*objects(text)) if each[0] in ("engine-words", "disaggregation-connector")} == refused

@@ -65,6 +65,7 @@ def test_words_are_read_as_they_were_meant(words: list[str], flat: list[str]) ->
         ("a/b --tensor-parallel-size --enforce-eager --served-model-name", [], ["--tensor-parallel-size", "--served-model-name"]),
         ("a/b --headless --no-enable-prefix-cachin", [], []),
         ("a/b --hf-token", [], []),
+        ("a/b --omni --disable-frontend-multiprocessing --seed 1", [], []),
     ],
 )  # fmt: skip
 def test_words_that_belong_nowhere_and_flags_that_lack_one_are_told(
