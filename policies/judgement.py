@@ -1,7 +1,8 @@
 """Resources judged: what the rules find for certain, what hangs on a value that is not known yet, and where each belongs.
 
 A value that a preview cannot know must neither silence a rule nor make it cry. So the rules run with such values left out, and
-again with stand-ins; a finding is certain when it is there each time. Not for: enforcement (server.py), or rules.
+again with stand-ins; a finding is certain when it is there each time, in the same words: one that names a stand-in, or what is
+in its place, may not hold for the real value. Not for: enforcement (server.py), or rules.
 """
 
 from __future__ import annotations
@@ -67,32 +68,17 @@ def judge(
     found = check(first.stack, overrides, rules)
     if not first.not_known and not any(each.unknown for each in given):
         return Judged(tuple(Placed(f, first.origin(f.place)) for f in found), ())
-    runs = [_by_key(found)]
-    for guess in GUESSES:
-        runs.append(_by_key(_checked(reading(given, known, guess).stack, rules, overrides or {})))
-    certain: list[Finding] = []
-    unsure: list[Finding] = []
-    for key in {key: None for run in runs for key in run}:
-        here = [run.get(key, []) for run in runs]
-        sure = _in_each(here)
-        certain.extend(sure)
-        unsure.extend(next(each for each in here if each) if not sure else [f for f in here[0] if f not in sure])
-    placed = tuple(Placed(f, first.origin(f.place)) for f in found if f in certain)
-    return Judged(placed, tuple(_open(first, unsure, unknowns)))
+    runs = [found, *(_checked(reading(given, known, each).stack, rules, overrides or {}) for each in GUESSES)]
+    sure = set.intersection(*({_said(finding) for finding in run} for run in runs))
+    placed = tuple(Placed(f, first.origin(f.place)) for f in found if _said(f) in sure)
+    settled = {said[:3] for said in sure}
+    unsure = {_said(f)[:3]: f for run in runs for f in run if _said(f)[:3] not in settled}
+    rest = [f for f in found if _said(f) not in sure and _said(f)[:3] in settled]
+    return Judged(placed, tuple(_open(first, [*unsure.values(), *rest], unknowns)))
 
 
-def _by_key(findings: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
-    by_key: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        by_key.setdefault((finding.rule, finding.place, finding.severity), []).append(finding)
-    return by_key
-
-
-def _in_each(runs: Sequence[Sequence[Finding]]) -> list[Finding]:
-    """Of the first run's findings of one rule about one thing, those of every run: a message may vary with a stand-in."""
-    same = [f for f in runs[0] if all(any(f.message == other.message for other in run) for run in runs)]
-    others = [f for f in runs[0] if f not in same]
-    return same + others[: max(0, min(len(run) for run in runs) - len(same))]
+def _said(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.rule, finding.place, finding.severity, finding.message
 
 
 def _checked(stack: Stack, rules: Sequence[Rule], overrides: Mapping[str, str]) -> list[Finding]:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from policies.facts.wire import PLACEHOLDER
+from policies.judgement import judge
+
 from .resources import objects, said
 
 ENGINE = """
@@ -439,3 +442,13 @@ def _joined(connector: str) -> str:
 def test_what_only_some_versions_and_images_of_vllm_take(image: str, more: str, refused: set[tuple[str, str]]) -> None:
     text = ENGINE.replace("vllm/vllm-openai:v0.29.0", image).replace('"8192"]', f'"8192", {more}]')
     assert {each for each in said(*objects(text)) if each[0] in ("engine-words", "disaggregation-connector")} == refused
+
+
+@pytest.mark.parametrize(
+    ("value", "unknown"),
+    [("targetPort: 8000", "targetPort: {}"), ('"8192"', "{}"), ("{name: http, port", "{{name: {}, port")],
+)
+def test_a_value_that_is_not_known_yet_makes_no_error(value: str, unknown: str) -> None:
+    text = (ENGINE + SERVICES).replace(value, unknown.format(PLACEHOLDER))
+    assert PLACEHOLDER in text
+    assert [each.finding for each in judge(objects(text)).findings if each.finding.severity == "error"] == []
