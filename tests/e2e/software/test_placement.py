@@ -24,18 +24,21 @@ pytestmark = pytest.mark.e2e
 SIMULATED = {"kwok.x-k8s.io/node": "fake"}
 DEDICATED = [{"key": "nvidia.com/gpu", "value": "present"}, {"key": "team", "value": "search", "effect": "NoExecute"}]
 _TWO_NODES = {**LLAMA_70B, "parallel": {"tensor": 8, "pipeline": 2}}
+# Node groups that Karpenter, which l40s is of, leaves alone: they start with the nodes that the services need.
 POOLS: dict[str, dict[str, Any]] = {
     "core": {"instance_types": ["m7i.4xlarge"], "min": 2, "max": 40},
-    "l4": {"instance_types": ["g6.2xlarge"], "max": 80},
+    "l4": {"instance_types": ["g6.2xlarge"], "min": 20, "max": 80},
     "l40s": {"kind": "karpenter", "instance_types": ["g6e.12xlarge"], "max": 60, "taints": DEDICATED},
-    "h100": {"instance_types": ["p5.48xlarge"], "efa": True, "max": 40},
+    "h100": {"instance_types": ["p5.48xlarge"], "efa": True, "min": 10, "max": 40},
     "mig": {
         "instance_types": ["p4de.24xlarge"],
+        "min": 2,
         "max": 20,
         "sharing": {"strategy": "mig", "mig_strategy": "mixed", "mig_profile": "2g.20gb"},
     },
     "sliced": {
         "instance_types": ["g6.2xlarge"],
+        "min": 10,
         "max": 60,
         "sharing": {"strategy": "time_slicing", "replicas": 2, "rename_by_default": True},
     },
@@ -56,13 +59,13 @@ SERVICES: dict[str, dict[str, Any]] = {
 }
 
 
-def planned(services: dict[str, Any]) -> Planned:
+def planned(services: dict[str, Any], pools: dict[str, Any] = POOLS) -> Planned:
     return assemble(
         parse(
             {
                 "cluster": {"kind": "aws", "region": "us-east-1", "kubernetes_version": "1.34"},
                 "image": "registry.example.com/llm-serve",
-                "node_pools": POOLS,
+                "node_pools": pools,
                 "software": {"kuberay": manifests_config()["software"]["kuberay"]},  # type: ignore[index]
                 "services": services,
             }
@@ -118,7 +121,9 @@ def run(kube: Kube, plan: Planned, nodes: dict[str, int]) -> None:
         found = kube.get("nodes", "-l", "llm-serving/pool")["items"]
         conditions = [c for node in found for c in node["status"].get("conditions", []) if c["type"] == "Ready"]
         # A node starts with the taint not-ready, which the node controller takes away some time after the condition.
-        taints = [t for node in found for t in node["spec"].get("taints", []) if t["key"].startswith("node.kubernetes.io/")]
+        taints = [
+            t for node in found for t in node["spec"].get("taints", []) if t["key"].startswith("node.kubernetes.io/")
+        ]
         return sum(c["status"] == "True" for c in conditions) == count and not taints
 
     kube.until(ready, f"{count} simulated nodes Ready", 400)
@@ -127,7 +132,9 @@ def run(kube: Kube, plan: Planned, nodes: dict[str, int]) -> None:
 
 def clean(kube: Kube) -> None:
     kube("delete", "--wait=true", "rayservices,rayjobs,rayclusters,deployments,services", "--all", "-n", "default")
-    kube("delete", "pods", "--all", "-n", "default", "--grace-period=0", "--force", "--wait=false")  # nothing runs in them
+    kube(
+        "delete", "pods", "--all", "-n", "default", "--grace-period=0", "--force", "--wait=false"
+    )  # nothing runs in them
     kube.until(lambda: not kube.get("pods", "-n", "default")["items"], "no pods left", 180)
     kube("delete", "--raw", "/api/v1/nodes?labelSelector=llm-serving%2Fpool")  # one request, not one a node
 
@@ -220,7 +227,12 @@ def test_on_hundreds_of_nodes_every_pod_is_where_the_plan_said(kube: Kube, opera
 def test_the_nodes_of_the_plan_are_enough_and_one_less_is_not(kube: Kube, operator: None) -> None:
     # Pods of one size in a pool: kube-scheduler spreads, so a pool of several sizes can be cut up with room to spare.
     services = {name: SERVICES[name] for name in ("whole", "big", "slices")}
-    plan = planned(services)
+    # Without Karpenter the cluster autoscaler begins at nothing, so that the plan's nodes are those that the services need.
+    plan = planned(
+        services,
+        {name: {**pool, "min": 0} for name, pool in POOLS.items() if name in ("l4", "h100", "mig")}
+        | {"core": POOLS["core"]},
+    )
     needed = {pool.name: pool.nodes.max for pool in plan.plan.pools}
     assert (needed["l4"], needed["h100"], needed["mig"]) == (9, 3, 1)
     wanted = expected(plan)
