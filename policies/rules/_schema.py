@@ -10,27 +10,33 @@ from typing import Any
 
 from policies.catalog.lookup import closest_names
 from policies.catalog.pod_schema import CONTAINER, POD, Shape
+from policies.facts.quantities import real
 
 from ._values import listed
 
 _KIND = {str: "text", int: "a whole number", bool: "true or false", float: "a number"}
 _LONGEST = 12
+_SWITCHES = ("0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes")
 Found = tuple[str, str, bool]  # message, mend, whether it is certain
 
 
-def inside(values: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Found]:
+def inside(values: Mapping[str, Any], shape: Shape, path: str, lax: bool = False) -> Iterator[Found]:
+    """lax: as pydantic reads, where numbers and switches may be text and null is a value ("~" names fields that take it)."""
     for name in shape.get("!", ()):
         if values.get(name) is None:
             yield f"{path} has no {name}, which it must have", f"give it {name}", True
     for key, value in values.items():
         name = str(key)
         if name not in shape:
-            yield _unknown(name, shape, path)
+            if "*" not in shape:
+                yield _unknown(name, shape, path)
         elif value is not None:
-            yield from _value(value, shape[name], f"{path}.{name}")
+            yield from _value(value, shape[name], f"{path}.{name}", lax)
+        elif lax and shape[name] is not None and name not in shape.get("~", ()) and name not in shape.get("!", ()):
+            yield f"{path}.{name} is null, which is a value here and refused", "give it one, or leave it out", True
 
 
-def _value(value: Any, kind: Any, path: str) -> Iterator[Found]:
+def _value(value: Any, kind: Any, path: str, lax: bool) -> Iterator[Found]:
     if kind is None:
         return
     if isinstance(kind, tuple):
@@ -42,7 +48,7 @@ def _value(value: Any, kind: Any, path: str) -> Iterator[Found]:
                 True,
             )
     elif isinstance(kind, type):
-        if not _is(value, kind):
+        if not (_is(value, kind) or (lax and _reads(value, kind))):
             yield f"{path} is {value!r}; allowed: {_KIND[kind]}", _mend(value, kind), True
     elif "[]" in kind:
         if not isinstance(value, (list, tuple)):
@@ -50,14 +56,14 @@ def _value(value: Any, kind: Any, path: str) -> Iterator[Found]:
             return
         for index, each in enumerate(value):
             if isinstance(kind["[]"], type):
-                yield from _value(each, kind["[]"], f"{path}[{index}]")
+                yield from _value(each, kind["[]"], f"{path}[{index}]", lax)
             elif isinstance(each, Mapping):
-                yield from inside(each, kind["[]"], f"{path}[{index}]")
+                yield from inside(each, kind["[]"], f"{path}[{index}]", lax)
     elif "{}" in kind and isinstance(value, Mapping):
         for name, each in value.items():
-            yield from _value(each, kind["{}"], f"{path}.{name}")
+            yield from _value(each, kind["{}"], f"{path}.{name}", lax)
     elif isinstance(value, Mapping):
-        yield from inside(value, kind, path)
+        yield from inside(value, kind, path, lax)
     else:
         yield f"{path} is {value!r}; allowed: a mapping", "give a mapping", True
 
@@ -78,11 +84,24 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float)) if kind is float else isinstance(value, kind)
 
 
+def _reads(value: Any, kind: type) -> bool:
+    if kind is bool:
+        return value in (0, 1) or (isinstance(value, str) and value.lower() in _SWITCHES)
+    number = (float(value) if isinstance(value, bool) else real(value)) if isinstance(value, (str, bool)) else None
+    return kind in (int, float) and number is not None and (kind is float or number.is_integer())
+
+
 def _unknown(name: str, shape: Shape, path: str) -> Found:
-    known = tuple(field for field in shape if field not in ("!", "[]"))
+    known = tuple(field for field in shape if field not in ("!", "?", "[]", "~"))
     near = closest_names(name, known, 1)
     below = next((field for field in known if isinstance(shape[field], Mapping) and name in shape[field]), None)
     names = listed(known, _LONGEST) if len(known) <= _LONGEST else f"{len(known)} fields"
+    if "?" in shape:
+        return (
+            f"{path} has no field '{name}': it is ignored without a word",
+            f"did you mean '{near[0]}'?" if near else f"take it out; it has {names}",
+            False,
+        )
     # A newer Kubernetes may have fields of pods that are not in the list; a misspelt one looks like its neighbour.
     if below is not None:
         return f"{path} has no field '{name}'", f"it belongs one level down, into {path}.{below}", True

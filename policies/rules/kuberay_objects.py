@@ -171,7 +171,7 @@ def serve_config(stack: Stack) -> Iterator[Problem]:
             )
         for what, values in (
             ("name", [app.name for app in workload.apps]),
-            ("route_prefix", [app.route_prefix for app in workload.apps if app.route_prefix is not None]),
+            ("route_prefix", [str(app.route_prefix) for app in workload.apps if app.route_prefix is not None]),
         ):
             twice = [value for value, count in Counter(values).items() if count > 1]
             if twice:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.catalog.lookup import closest_names
+from policies.catalog.ray_releases import DEPLOYMENT_OPTIONS
 from policies.catalog.serve_options import (
     ACTOR,
     AUTOSCALING,
@@ -28,6 +29,8 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import RAY_KINDS, seats
 
 _INGRESS = "ingress_deployment_config"
+_REPLICAS = ("initial_replicas", "max_replicas", "min_replicas")
+_PLACEMENT = ("placement_group_bundle_label_selector", "placement_group_bundles", "placement_group_strategy")
 
 
 def values(stack: Stack) -> Iterator[Problem]:
@@ -46,9 +49,29 @@ def values(stack: Stack) -> Iterator[Problem]:
         if workload.kind not in RAY_KINDS:
             continue
         for app in workload.apps:
-            yield from _deployment(
-                f"{workload.where}: application '{app.name}'", mapping(app.args.get(_INGRESS)), f"{_INGRESS}."
-            )
+            where, given = f"{workload.where}: application '{app.name}'", mapping(app.args.get(_INGRESS))
+            yield from _deployment(where, given, f"{_INGRESS}.")
+            for override in map(mapping, app.deployments):
+                yield from _deployment(where, override, f"deployments '{override.get('name', '')}'.")
+            count = given.get("num_replicas")
+            if whole(count) is not None and given.get("autoscaling_config") is not None:
+                yield error(
+                    where,
+                    f"{_INGRESS} has num_replicas and autoscaling_config: Serve takes one of them",
+                    "leave num_replicas out",
+                )
+            if count is not None and count != "auto" and (whole(count) or 0) < 1:
+                yield error(
+                    where,
+                    f"{_INGRESS}.num_replicas is {count!r}; allowed: a whole number from 1, or auto",
+                    "correct it",
+                )
+            for key in sorted(set(map(str, given)) - {*DEPLOYMENT_OPTIONS, *_PLACEMENT}):
+                yield error(
+                    where,
+                    f"{_INGRESS} has no option '{key}': building the application fails",
+                    f"{_near(key, DEPLOYMENT_OPTIONS)} allowed: {', '.join(DEPLOYMENT_OPTIONS)}".strip(),
+                )
 
 
 def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterator[Problem]:
@@ -61,6 +84,12 @@ def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterato
             "set replicas.max_queued_requests to 1 or more, or leave it out",
         )
     scaling = mapping(given.get("autoscaling_config"))
+    for key in _REPLICAS:
+        count = scaling.get(key)
+        if count is not None and (isinstance(count, bool) or (whole(count) is None) or (real(count) or 0) < 0):
+            yield error(
+                where, f"{path}autoscaling_config.{key} is {count!r}; allowed: a whole number from 0", "correct it"
+            )
     yield from _options(where, scaling, AUTOSCALING, f"{path}autoscaling_config.")
     known = (*AUTOSCALING, *AUTOSCALING_COUNTS)
     for key in sorted(set(map(str, scaling)) - set(known)):
@@ -70,15 +99,23 @@ def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterato
             _near(key, known) or f"allowed: {', '.join(sorted(known))}",
         )
     yield from _options(where, mapping(given.get("request_router_config")), ROUTER, f"{path}request_router_config.")
-    logging = mapping(given.get("logging_config"))
-    yield from _only(where, logging, LOGGING, f"{path}logging_config")
+    yield from logging(where, given.get("logging_config"), f"{path}logging_config")
+    yield from _actor(where, mapping(given.get("ray_actor_options")), f"{path}ray_actor_options")
+
+
+def logging(where: str, given: Any, path: str) -> Iterator[Problem]:
+    """logging_config of a deployment, an application or the whole config."""
+    yield from _only(where, mapping(given), LOGGING, path)
     yield from _options(
         where,
-        {k: v for k, v in logging.items() if v not in LOG_LEVELS or k != "log_level"},
+        {k: v for k, v in mapping(given).items() if k != "log_level" or not _level(v)},
         {k: v for k, v in LOGGING.items() if k != "additional_log_standard_attrs"},
-        f"{path}logging_config.",
+        f"{path}.",
     )
-    yield from _actor(where, mapping(given.get("ray_actor_options")), f"{path}ray_actor_options")
+
+
+def _level(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value in LOG_LEVELS
 
 
 def _actor(where: str, given: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -159,6 +196,8 @@ RULES: tuple[Rule, ...] = (
             "ray_actor_options and logging_config. An unknown key of autoscaling_config is ignored without a word, so the scaling that it was meant for never happens."
         ),
         check=values,
-        sources=("ray 2.60.0: serve/config.py, serve/_private/config.py, serve/schema.py, _common/ray_option_utils.py",),
+        sources=(
+            "ray 2.60.0: serve/config.py, serve/_private/config.py, serve/schema.py, _common/ray_option_utils.py",
+        ),
     ),
 )
