@@ -79,7 +79,9 @@ class LlmService(pulumi.ComponentResource):
         if "/" not in manifest["apiVersion"]:
             # The provider calls the group without a name `core`, and refuses a kubernetes:v1:Service, which CustomResource makes.
             token = f"kubernetes:core/{manifest['apiVersion']}:{manifest['kind']}"
-            return pulumi.CustomResource(token, _resource_name(name, manifest), {**manifest, "metadata": metadata}, opts)
+            return pulumi.CustomResource(
+                token, _resource_name(name, manifest), {**manifest, "metadata": metadata}, opts
+            )
         made: pulumi.CustomResource = k8s.apiextensions.CustomResource(
             _resource_name(name, manifest),
             api_version=manifest["apiVersion"],

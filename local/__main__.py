@@ -70,7 +70,11 @@ def start_cluster(run: Run) -> None:
         run.cluster = cluster.up(run.settings)
         return
     answer = subprocess.run(
-        ["kubectl", "version", "--request-timeout=10s"], env=tools.environment(), capture_output=True, text=True, check=False
+        ["kubectl", "version", "--request-timeout=10s"],
+        env=tools.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if answer.returncode:
         raise LocalError(

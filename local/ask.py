@@ -48,7 +48,9 @@ def ask(question: str = QUESTION, service: str = "chat") -> Answer:
                 model=model, messages=[{"role": "user", "content": question}], max_tokens=64, temperature=0
             )
         except openai.OpenAIError as error:
-            raise LocalError(f"{url}: the chat request failed: {error}", fix="make status, and the logs of its pods") from error
+            raise LocalError(
+                f"{url}: the chat request failed: {error}", fix="make status, and the logs of its pods"
+            ) from error
         return Answer(
             base_url=f"{url}/v1",
             cluster_url=served["base_url"],

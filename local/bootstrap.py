@@ -55,7 +55,10 @@ def main() -> None:
         import ensurepip  # noqa: F401
     except ImportError:
         install_venv_package()
-    works = PYTHON.exists() and not subprocess.run([PYTHON, "-c", "import pip"], capture_output=True, check=False).returncode
+    works = (
+        PYTHON.exists()
+        and not subprocess.run([PYTHON, "-c", "import pip"], capture_output=True, check=False).returncode
+    )
     if not works:
         run("making .venv", sys.executable, "-m", "venv", "--clear", str(VENV))
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]

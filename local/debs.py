@@ -71,9 +71,7 @@ def install(packages: list[str]) -> None:
 
 
 def _release() -> str:
-    fields = dict(
-        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
-    )
+    fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     return f"{fields.get('ID', 'linux')}-{fields.get('VERSION_ID', 'rolling')}".replace('"', "")
 
 

@@ -116,7 +116,9 @@ def _build(build: GoBuild, go: Path, target: Path) -> None:
         current.detail = "fetching modules"
         answer = gotools.download(build.module, go)
         env = gotools.environment(go)
-        parsed = subprocess.run([go, "mod", "edit", "-json", str(answer["GoMod"])], capture_output=True, env=env, check=True)
+        parsed = subprocess.run(
+            [go, "mod", "edit", "-json", str(answer["GoMod"])], capture_output=True, env=env, check=True
+        )
         go_mod = json.loads(parsed.stdout)
         work = target / "module"
         work.mkdir()
@@ -156,4 +158,6 @@ def _compile(build: GoBuild, go: Path, package: str, output: Path, work: Path, c
             current.detail = f"{output.name}: {compiled} packages compiled"
     if process.wait():
         tail = "\n".join(log.read_text().splitlines()[-12:])
-        raise LocalError(f"go build of {output.name} failed (log: {log}):\n{tail}", fix="look at the log, then run again")
+        raise LocalError(
+            f"go build of {output.name} failed (log: {log}):\n{tail}", fix="look at the log, then run again"
+        )

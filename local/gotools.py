@@ -41,7 +41,9 @@ def proxies() -> list[str]:
     setting = os.environ.get("GOPROXY", "")
     on_path = shutil.which("go")
     if not setting and on_path:
-        setting = subprocess.run([on_path, "env", "GOPROXY"], capture_output=True, text=True, check=False).stdout.strip()
+        setting = subprocess.run(
+            [on_path, "env", "GOPROXY"], capture_output=True, text=True, check=False
+        ).stdout.strip()
     entries = re.split(r"[,|]", setting)
     return [entry for entry in entries if entry.startswith(("http://", "https://"))]
 
@@ -52,7 +54,9 @@ def environment(go: Path) -> dict[str, str]:
     Go's own caches lie in ours, so that a build cut short goes on where it was and one folder holds everything.
     """
     base = cache.root()
-    kept = {key: value for key, value in os.environ.items() if key not in ("GOFLAGS", "GOWORK", "GO111MODULE", "GOROOT")}
+    kept = {
+        key: value for key, value in os.environ.items() if key not in ("GOFLAGS", "GOWORK", "GO111MODULE", "GOROOT")
+    }
     return kept | {
         "CGO_ENABLED": "0",
         "GOCACHE": str(base / "go-build"),

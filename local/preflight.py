@@ -48,7 +48,9 @@ def check(settings: Settings, kubeconfig: Path | None = None) -> None:
         found += [Obstacle(problem, "check the network and /etc/apt/sources.list") for problem in debs.unavailable()]
     if found:
         lines = [f"{entry.problem}\n  to fix: {entry.fix}" for entry in found]
-        raise LocalError("\n".join(["this machine is not ready:", *lines]), fix="the above, then run again; nothing was started")
+        raise LocalError(
+            "\n".join(["this machine is not ready:", *lines]), fix="the above, then run again; nothing was started"
+        )
 
 
 def _own_cluster(settings: Settings) -> Iterator[Obstacle]:
@@ -56,7 +58,9 @@ def _own_cluster(settings: Settings) -> Iterator[Obstacle]:
         yield Obstacle(f"the local cluster needs Linux, this is {platform.system()}", _OTHER_CLUSTER)
         return
     if os.geteuid() != 0:
-        yield Obstacle("the local cluster needs root (namespaces, mounts, control groups)", f"sudo make up, or {_OTHER_CLUSTER}")
+        yield Obstacle(
+            "the local cluster needs root (namespaces, mounts, control groups)", f"sudo make up, or {_OTHER_CLUSTER}"
+        )
         return
     yield from free_space(settings)
     if node.find(settings) is None:
@@ -149,7 +153,9 @@ def free_networks(settings: Settings, routes: list[tuple[IPv4Network, str]]) -> 
 
 def _free_like(network: IPv4Network, routes: list[tuple[IPv4Network, str]]) -> IPv4Network:
     for candidate in IPv4Network("10.0.0.0/8").subnets(new_prefix=network.prefixlen):
-        if candidate[0] > network[-1] and not any(candidate.overlaps(route) for route, _ in routes if route.prefixlen > 8):
+        if candidate[0] > network[-1] and not any(
+            candidate.overlaps(route) for route, _ in routes if route.prefixlen > 8
+        ):
             return candidate
     return network
 

@@ -90,7 +90,11 @@ def ensure() -> None:
 
 def to_build(*, own_cluster: bool) -> list[GoBuild]:
     """What `ensure()`, and `node_programs()` for a cluster of our own, would have to build."""
-    on_path = {builds.KUBECTL: _kubectl_on_path, builds.PULUMI: _pulumi_on_path, builds.PULUMI_KUBERNETES: _provider_installed}
+    on_path = {
+        builds.KUBECTL: _kubectl_on_path,
+        builds.PULUMI: _pulumi_on_path,
+        builds.PULUMI_KUBERNETES: _provider_installed,
+    }
     ours = set(builds.NODE) if own_cluster else set()
     missing = [build for build in builds.BUILDS if build in {*ours, *on_path} and not gobuild.is_built(build)]
     return [build for build in missing if build in ours or not on_path[build]()]

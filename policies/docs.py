@@ -119,7 +119,13 @@ def page(rules: tuple[Rule, ...] = RULES) -> str:
         "changes a rule's severity there. This page is made from the rules (`python -m policies.docs`).",
     ]
     for module, own in by_module.items():
-        lines += ["", f"## {_heading(sys.modules[module])}", "", "| rule | severity | what holds | why | sources |", "|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {_heading(sys.modules[module])}",
+            "",
+            "| rule | severity | what holds | why | sources |",
+            "|---|---|---|---|---|",
+        ]
         for rule in own:
             cells = (
                 f"`{rule.id}`",

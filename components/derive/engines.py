@@ -63,7 +63,9 @@ def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
     elif worker_gpu < 1:
         # Ray 2.60 sets it from the bundle; earlier versions reached helper tasks only (ray#63875), so it is always written.
         env["VLLM_RAY_PER_WORKER_GPUS"] = f"{worker_gpu:g}"
-    if "LMCache" in str(model.engine_args.get("kv_transfer_config", "")) or (model.disaggregation and "LMCache" in model.disaggregation.connector):
+    if "LMCache" in str(model.engine_args.get("kv_transfer_config", "")) or (
+        model.disaggregation and "LMCache" in model.disaggregation.connector
+    ):
         # Keys of LMCache begin with Python's hash of nothing: workers and engines agree on it only where it is fixed (LMCache#1739).
         env["PYTHONHASHSEED"] = "0"
     env.update(model.env)

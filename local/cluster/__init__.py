@@ -91,10 +91,18 @@ def up(settings: Settings | None = None) -> Cluster:
             api.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:coredns", _DNS_ROLE)
             api.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:coredns", _DNS_BINDING)
             _start(cluster, api, plan.rest(), "controllers, kubelet, kube-proxy and DNS")
-            _wait(lambda: _node_ready(api, settings.name), "node Ready", lambda: _logs(settings, ["kubelet", "containerd"]))
+            _wait(
+                lambda: _node_ready(api, settings.name),
+                "node Ready",
+                lambda: _logs(settings, ["kubelet", "containerd"]),
+            )
             # Pods are refused before the controller manager has made their service account.
             account = "/api/v1/namespaces/default/serviceaccounts/default"
-            _wait(lambda: api.get(account) is not None, "default account", lambda: _logs(settings, ["kube-controller-manager"]))
+            _wait(
+                lambda: api.get(account) is not None,
+                "default account",
+                lambda: _logs(settings, ["kube-controller-manager"]),
+            )
     return cluster
 
 
@@ -193,7 +201,8 @@ def _wait(done: Callable[[], bool], what: str, logs: Callable[[], str]) -> None:
     while not done():
         if time.monotonic() > deadline:
             raise LocalError(
-                f"{what} did not come up within {_READY_S:.0f} s:\n{logs()}", fix="look at the log; `make down`, then again"
+                f"{what} did not come up within {_READY_S:.0f} s:\n{logs()}",
+                fix="look at the log; `make down`, then again",
             )
         time.sleep(0.1)
 

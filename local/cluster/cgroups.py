@@ -37,7 +37,8 @@ def make(settings: Settings) -> list[Path]:
         return [_make(root, settings) for root in hierarchies()]
     except OSError as error:
         raise LocalError(
-            f"control groups cannot be made: {error}", fix="run on the machine itself, or in a container with its own cgroup"
+            f"control groups cannot be made: {error}",
+            fix="run on the machine itself, or in a container with its own cgroup",
         ) from error
 
 

@@ -138,7 +138,12 @@ def tick(services: dict[str, Service]) -> float:
 def publish(services: dict[str, Service], path: Path) -> None:
     """Write the status file in one step."""
     status = {
-        name: {"pid": service.pid, "restarts": service.restarts, "last_exit": service.last_exit, "digest": service.spec["digest"]}
+        name: {
+            "pid": service.pid,
+            "restarts": service.restarts,
+            "last_exit": service.last_exit,
+            "digest": service.spec["digest"],
+        }
         for name, service in services.items()
     }
     part = path.with_suffix(".part")

@@ -170,7 +170,9 @@ def _wait(done: Callable[[], bool], problem: str, seconds: float = 20) -> None:
 def _ip(*arguments: str, prefix: Sequence[str] = ()) -> None:
     result = subprocess.run([*prefix, "ip", *arguments], capture_output=True, text=True, check=False)
     if result.returncode:
-        raise LocalError(f"`ip {' '.join(arguments)}` failed: {result.stderr.strip()}", fix="run `make down`, then again")
+        raise LocalError(
+            f"`ip {' '.join(arguments)}` failed: {result.stderr.strip()}", fix="run `make down`, then again"
+        )
 
 
 def remove_state(settings: Settings, *, images: bool) -> None:

@@ -69,7 +69,9 @@ def _build(folder: Path) -> None:
 def debian(folder: Path, packages: Sequence[str], hooks: Sequence[str], what: str) -> None:
     """Make a small Debian with these packages in `folder`/root, finished by the hooks. Needs root. Raises LocalError."""
     if os.geteuid() != 0:
-        raise LocalError(f"the root file system of {what} is not made yet, and making it needs root", fix="sudo make up")
+        raise LocalError(
+            f"the root file system of {what} is not made yet, and making it needs root", fix="sudo make up"
+        )
     needed = {"mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap"}
     missing = [package for program, package in needed.items() if not shutil.which(program)]
     if not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():

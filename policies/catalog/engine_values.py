@@ -340,7 +340,11 @@ TEXT_OR_MAPPING = _names("model_loader_extra_config pt_load_map_location")
 TEXT_OR_LIST = _names("ignore_patterns")
 TEXT_OR_SWITCH = _names("hf_token")
 NOT_EMPTY = _names("cudagraph_capture_sizes")
-MAPPINGS_OF: dict[str, str] = {"media_io_kwargs": "mapping", "model_class_overrides": "text", "pt_load_map_location": "text"}
+MAPPINGS_OF: dict[str, str] = {
+    "media_io_kwargs": "mapping",
+    "model_class_overrides": "text",
+    "pt_load_map_location": "text",
+}
 """What each value of a mapping is."""
 
 LIST_CHOICES: dict[str, tuple[str, ...]] = {"collect_detailed_traces": ("all", "model", "worker")}

@@ -41,7 +41,9 @@ def host_gib(seat: Seat, workers: float) -> tuple[float, str]:
             size = (real(extra.get("cpu_bytes_to_use")) or 0.0) / _GIB  # of all workers together
             found += size or (_SIMPLE_DEFAULT_GIB if name == _SIMPLE else 0.0)
             said.append("cpu_bytes_to_use")
-        elif name == LMCACHE and not has_env(seat, "LMCACHE_CONFIG_FILE") and _on(literal_env(seat, "LMCACHE_LOCAL_CPU")):
+        elif (
+            name == LMCACHE and not has_env(seat, "LMCACHE_CONFIG_FILE") and _on(literal_env(seat, "LMCACHE_LOCAL_CPU"))
+        ):
             stated = real(literal_env(seat, "LMCACHE_MAX_LOCAL_CPU_SIZE"))
             found += (_LMCACHE_DEFAULT_GB if stated is None else stated) * 1e9 / _GIB * workers  # GB, of each worker
             said.append("LMCACHE_MAX_LOCAL_CPU_SIZE for each worker")
@@ -63,7 +65,11 @@ def sizes(stack: Stack) -> Iterator[Problem]:
                     "set kv_connector_extra_config: {cpu_bytes_to_use: <bytes>}, or kv_offloading_size (GiB) in place of the connector",
                 )
             elif name == _SIMPLE and not reused:
-                yield warning(where, f"{name} does nothing while enable_prefix_caching is false", "leave enable_prefix_caching out")
+                yield warning(
+                    where,
+                    f"{name} does nothing while enable_prefix_caching is false",
+                    "leave enable_prefix_caching out",
+                )
         backend = seat.args.get("kv_offloading_backend")
         if backend == "native" and seat.args.get("kv_offloading_size") is None:
             yield warning(
@@ -78,7 +84,9 @@ def keys(stack: Stack) -> Iterator[Problem]:
         engine = seat.engine
         if LMCACHE not in {name for name, _ in parts(seat)} or has_env(seat, "PYTHONHASHSEED"):
             continue
-        alone = mapping(engine.kv_transfer).get("kv_connector") == LMCACHE  # beside NIXL in a MultiConnector it is a cache of its own
+        alone = (
+            mapping(engine.kv_transfer).get("kv_connector") == LMCACHE
+        )  # beside NIXL in a MultiConnector it is a cache of its own
         between = (alone and engine.role in ("prefill", "decode")) or has_env(seat, "LMCACHE_REMOTE_URL")
         if engine.world > 1 or between:
             whom = f"its {engine.world} workers" if not between else "the engines that share the cache"

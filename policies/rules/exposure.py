@@ -155,7 +155,8 @@ def _public(where: str, service: Mapping[str, Any], what: str, key: bool = False
     elif kind == "NodePort":
         yield warning(
             where,
-            f"{what} is open on every node's address" + (", on paths without its key, too" if key else " without authentication"),
+            f"{what} is open on every node's address"
+            + (", on paths without its key, too" if key else " without authentication"),
             "use ClusterIP, or an internal load balancer",
         )
 

@@ -88,6 +88,11 @@ RULES: tuple[Rule, ...] = (
             "the pod's limit. LMCache's size is that of each worker: 100 GB at tensor parallel 4 are 400."
         ),
         check=offload,
-        sources=("vllm 0.29.0: config/offload.py, config/cache.py", "LMCache#949", "LMCache PR#5127", "SemiAnalysisAI/InferenceX#1358"),
+        sources=(
+            "vllm 0.29.0: config/offload.py, config/cache.py",
+            "LMCache#949",
+            "LMCache PR#5127",
+            "SemiAnalysisAI/InferenceX#1358",
+        ),
     ),
 )

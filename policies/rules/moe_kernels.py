@@ -47,7 +47,11 @@ def kernels(stack: Stack) -> Iterator[Problem]:
             )
             continue
         kind = _format(seat)
-        if kind is not None and name not in FORMATS[kind] and name in {each for known in (MAJORS, FORMATS["fp8"]) for each in known}:
+        if (
+            kind is not None
+            and name not in FORMATS[kind]
+            and name in {each for known in (MAJORS, FORMATS["fp8"]) for each in known}
+        ):
             yield say(
                 seat.engine.where,
                 f"moe_backend {name} and {kind} experts of {seat.row.name}: vLLM has no such kernel and refuses to start",
@@ -64,6 +68,11 @@ RULES: tuple[Rule, ...] = (
             "CUTLASS' from Hopper, none of FlashInfer's for Ampere and Ada."
         ),
         check=kernels,
-        sources=("vllm PR#29144", "flashinfer-ai/flashinfer#1941", "NVIDIA/TensorRT-LLM PR#7101", "vllm 0.29.0: fused_moe/oracle, fused_moe/experts"),
+        sources=(
+            "vllm PR#29144",
+            "flashinfer-ai/flashinfer#1941",
+            "NVIDIA/TensorRT-LLM PR#7101",
+            "vllm 0.29.0: fused_moe/oracle, fused_moe/experts",
+        ),
     ),
 )

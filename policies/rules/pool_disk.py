@@ -23,7 +23,9 @@ SYSTEM_GIB = 20
 
 
 def disk(stack: Stack) -> Iterator[Problem]:
-    suspects = {p.name: p for p in stack.pools if p.kind != "existing" and p.root_disk_gib is not None and used(stack, p)}
+    suspects = {
+        p.name: p for p in stack.pools if p.kind != "existing" and p.root_disk_gib is not None and used(stack, p)
+    }
     weights = _weights(stack, suspects) if any(not pool.nvme_gb for pool in suspects.values()) else {}
     for pool in suspects.values():
         size, downloaded = pool.root_disk_gib or 0, weights.get(pool.name, 0.0)

@@ -148,7 +148,9 @@ def capability(stack: Stack) -> Iterator[Problem]:
             head = (member.workload.head,) if member.workload.head else ()
             for group in (*head, *member.workload.groups):
                 asked.update(map(str, (*group.limits, *group.requests)))
-        missing = asked - stated if old else ({"cpu", "memory"} & asked) - stated if {"cpu", "memory"} & stated else set()
+        missing = (
+            asked - stated if old else ({"cpu", "memory"} & asked) - stated if {"cpu", "memory"} & stated else set()
+        )
         if missing:
             yield warning(
                 account.queue.where,
@@ -156,7 +158,9 @@ def capability(stack: Stack) -> Iterator[Problem]:
                 "none and places nothing, later versions for unlimited",
                 "state a limit for every resource that its services ask for",
             )
-        if VGPU_NUMBER in asked:  # a vGPU without a stated memory is a whole GPU's, and Volcano counts what it allocates
+        if (
+            VGPU_NUMBER in asked
+        ):  # a vGPU without a stated memory is a whole GPU's, and Volcano counts what it allocates
             asked |= {VGPU_MEMORY, VGPU_CORES}
         unknown = [name for name in stated if "/" in name and name not in asked]
         if stack.complete and unknown and account.members:

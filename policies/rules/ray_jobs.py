@@ -38,7 +38,9 @@ def entrypoints(stack: Stack) -> Iterator[Problem]:
             )
         if spec.get("clusterSelector") and spec.get("shutdownAfterJobFinishes") is True:
             yield warning(
-                where, "shutdownAfterJobFinishes is for a cluster that the job makes: the selected one stays", "leave it out, or clusterSelector"
+                where,
+                "shutdownAfterJobFinishes is for a cluster that the job makes: the selected one stays",
+                "leave it out, or clusterSelector",
             )
         if workload.submission_mode in ("HTTPMode", "InteractiveMode"):
             unread = [name for name in _SUBMITTERS if spec.get(name)]
@@ -73,7 +75,9 @@ def _reserved(workload: Workload) -> Iterator[Problem]:
             "leave it out where the program asks for its GPUs itself, or ask for at most that",
         )
     cpus = real(workload.spec.get("entrypointNumCpus")) or 0.0
-    known = [_cpus(pod.ray_start_params.get("num-cpus"), mapping(pod.resources).get("CPU"), pod.cpu_milli) for pod in pods]
+    known = [
+        _cpus(pod.ray_start_params.get("num-cpus"), mapping(pod.resources).get("CPU"), pod.cpu_milli) for pod in pods
+    ]
     if cpus and None not in known and cpus > max(each for each in known if each is not None) + 1e-6:
         yield error(
             workload.where,
@@ -99,6 +103,10 @@ RULES: tuple[Rule, ...] = (
             "parsed by the submitter."
         ),
         check=entrypoints,
-        sources=("kuberay#1991", "ray 2.60.0: dashboard/modules/job", "kuberay v1.7.0: controllers/ray/rayjob_controller.go"),
+        sources=(
+            "kuberay#1991",
+            "ray 2.60.0: dashboard/modules/job",
+            "kuberay v1.7.0: controllers/ray/rayjob_controller.go",
+        ),
     ),
 )

@@ -34,7 +34,7 @@ def commands(stack: Stack) -> Iterator[Problem]:
                 yield error(
                     group.where,
                     f"its container runs '{text[:80]}': KubeRay puts `ray start` behind it with &&, so that Ray never starts",
-                    f"leave command and args out, end the command, or set annotation {_OVERWRITE}: \"true\" and start Ray with $KUBERAY_GEN_RAY_START_CMD",
+                    f'leave command and args out, end the command, or set annotation {_OVERWRITE}: "true" and start Ray with $KUBERAY_GEN_RAY_START_CMD',
                 )
 
 
@@ -53,7 +53,9 @@ def processors(stack: Stack) -> Iterator[Problem]:
             only_requests = before(workload.ray_version, _REQUESTS_SINCE)
             if stated or not group.pod or "cpu" in group.limits or ("cpu" in group.requests and not only_requests):
                 continue
-            what = "no CPU limit, which this Ray's autoscaler needs" if only_requests else "neither CPU limit nor request"
+            what = (
+                "no CPU limit, which this Ray's autoscaler needs" if only_requests else "neither CPU limit nor request"
+            )
             yield error(
                 group.where,
                 f"it states {what}: Ray's autoscaler ends with 'failed to detect CPU resources', and nothing is ever scaled",
@@ -78,7 +80,11 @@ def kueue(stack: Stack) -> Iterator[Problem]:
                 "set shutdownAfterJobFinishes: true",
             )
         if workload.kind == "RayJob" and workload.spec.get("clusterSelector"):
-            yield error(workload.where, "Kueue manages it and it runs on a cluster that is there: Kueue refuses it", "leave the queue's label out, or clusterSelector")
+            yield error(
+                workload.where,
+                "Kueue manages it and it runs on a cluster that is there: Kueue refuses it",
+                "leave the queue's label out, or clusterSelector",
+            )
 
 
 def shared_memory_on_disk(stack: Stack) -> Iterator[Problem]:
@@ -87,9 +93,17 @@ def shared_memory_on_disk(stack: Stack) -> Iterator[Problem]:
             continue
         for group in pods_of(workload):
             first = mapping(next(iter(items(group.pod.get("containers"))), {}))
-            names = {str(mapping(m).get("name")) for m in items(first.get("volumeMounts")) if str(mapping(m).get("mountPath", "")).rstrip("/") == "/dev/shm"}
+            names = {
+                str(mapping(m).get("name"))
+                for m in items(first.get("volumeMounts"))
+                if str(mapping(m).get("mountPath", "")).rstrip("/") == "/dev/shm"
+            }
             for volume in map(mapping, items(group.pod.get("volumes"))):
-                if str(volume.get("name")) in names and "emptyDir" in volume and mapping(volume["emptyDir"]).get("medium") != "Memory":
+                if (
+                    str(volume.get("name")) in names
+                    and "emptyDir" in volume
+                    and mapping(volume["emptyDir"]).get("medium") != "Memory"
+                ):
                     yield warning(
                         group.where,
                         f"volume '{volume.get('name')}' at /dev/shm is an emptyDir without medium: Memory: shared memory of workers is on the node's disk",

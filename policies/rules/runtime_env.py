@@ -38,7 +38,12 @@ def environments(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind == "RayService":
             for place, env in _of_service(workload):
-                yield from _judge(place, env, ray_version(stack, workload), remote=place.startswith(f"{workload.where}: application") and ": model" not in place)
+                yield from _judge(
+                    place,
+                    env,
+                    ray_version(stack, workload),
+                    remote=place.startswith(f"{workload.where}: application") and ": model" not in place,
+                )
         elif workload.kind == "RayJob":
             env = _of_job(workload)
             if env:
@@ -51,7 +56,12 @@ def _of_service(workload: Workload) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if app.get("runtime_env"):
             yield where, mapping(app["runtime_env"])
         args = mapping(app.get("args"))
-        for config in (*items(args.get("llm_configs")), args.get("llm_config"), args.get("prefill_config"), args.get("decode_config")):
+        for config in (
+            *items(args.get("llm_configs")),
+            args.get("llm_config"),
+            args.get("prefill_config"),
+            args.get("decode_config"),
+        ):
             env = mapping(mapping(config).get("runtime_env"))
             if env:
                 model = mapping(mapping(config).get("model_loading_config")).get("model_id")
@@ -69,17 +79,33 @@ def _of_job(workload: Workload) -> Mapping[str, Any]:
 def _judge(where: str, env: Mapping[str, Any], ray: str | None, remote: bool) -> Iterator[Problem]:
     several = [name for name in _ONE_OF if env.get(name) is not None]
     if len(several) > 1:
-        yield error(where, f"runtime_env has {' and '.join(several)}: Ray refuses them together", "keep one; conda takes packages of pip inside its own list")
+        yield error(
+            where,
+            f"runtime_env has {' and '.join(several)}: Ray refuses them together",
+            "keep one; conda takes packages of pip inside its own list",
+        )
     image = next((name for name in ("image_uri", "container") if env.get(name)), None)
     others = sorted(set(env) - set(_BESIDE_IMAGE))
     if image and others:
-        yield error(where, f"runtime_env has {image} and {listed(others)}: Ray takes only env_vars and config beside it", "put them into the image")
+        yield error(
+            where,
+            f"runtime_env has {image} and {listed(others)}: Ray takes only env_vars and config beside it",
+            "put them into the image",
+        )
     for name in sorted(set(map(str, env)) - set(FIELDS)):
         near = closest_names(name, FIELDS, 1)
-        yield warning(where, f"runtime_env has no '{name}': Ray ignores it", f"did you mean '{near[0]}'?" if near else "take it out")
+        yield warning(
+            where,
+            f"runtime_env has no '{name}': Ray ignores it",
+            f"did you mean '{near[0]}'?" if near else "take it out",
+        )
     for name, value in sorted(mapping(env.get("env_vars")).items(), key=str):
         if not isinstance(value, str):
-            yield error(where, f"runtime_env.env_vars {name} is {value!r}, no text: Ray refuses it", f'write "{value}" in quotes')
+            yield error(
+                where,
+                f"runtime_env.env_vars {name} is {value!r}, no text: Ray refuses it",
+                f'write "{value}" in quotes',
+            )
     for field in ("working_dir", "py_modules"):
         given = env.get(field)
         for uri in [given] if isinstance(given, str) else items(given):
@@ -100,7 +126,9 @@ def _package(where: str, field: str, uri: str, ray: str | None, remote: bool) ->
     if found[1] in _REMOTE and path.endswith(_ARCHIVES):
         if before(ray, _ARCHIVES_IN):
             yield (error if before(ray, _ARCHIVES_NOT_IN) else warning)(
-                where, f"{field} {path} is a tar archive, which Ray {ray} {'refuses' if before(ray, _ARCHIVES_NOT_IN) else 'may refuse'}", "give a .zip"
+                where,
+                f"{field} {path} is a tar archive, which Ray {ray} {'refuses' if before(ray, _ARCHIVES_NOT_IN) else 'may refuse'}",
+                "give a .zip",
             )
         return
     if found[1] in _REMOTE and not path.endswith(_PACKAGES[field]):
@@ -110,7 +138,11 @@ def _package(where: str, field: str, uri: str, ray: str | None, remote: bool) ->
             "give the address of a .zip (https://github.com/<owner>/<name>/archive/<commit>.zip for a repository)",
         )
     elif found[1] not in (*_REMOTE, *_OTHERS):
-        yield error(where, f"{field} {path} has a scheme that Ray does not know; allowed: {', '.join((*_REMOTE, 'local'))}", "use one of these")
+        yield error(
+            where,
+            f"{field} {path} has a scheme that Ray does not know; allowed: {', '.join((*_REMOTE, 'local'))}",
+            "use one of these",
+        )
 
 
 RULES: tuple[Rule, ...] = (

@@ -39,7 +39,25 @@ _WHAT = {
     "url": "an address with a password",
 }
 # Every shape has one of these, so that most texts are done with a few substring searches.
-_MARKS = ("hf_", "AKIA", "ASIA", "PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "nvapi-", "xox", "AIza", "eyJ", "://")
+_MARKS = (
+    "hf_",
+    "AKIA",
+    "ASIA",
+    "PRIVATE KEY",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "nvapi-",
+    "xox",
+    "AIza",
+    "eyJ",
+    "://",
+)
 # Names that hold a secret: the word at the end, so that MAX_TOKENS, TOKENIZERS_PARALLELISM and TOKEN_FILE do not match.
 _NAME = re.compile(
     r"(^|[_-])(token|passwd|password|secret|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|secret[_-]?access[_-]?key|credentials?|auth[_-]?token)$",
@@ -74,7 +92,12 @@ def by_name(name: str, value: object) -> bool:
     if not isinstance(value, str) or not secret_name(name):
         return False
     text = value.strip()
-    return bool(text) and text.lower() not in _WORDS and not text.startswith(("$", "{{", "/", "file:")) and not text.isdigit()
+    return (
+        bool(text)
+        and text.lower() not in _WORDS
+        and not text.startswith(("$", "{{", "/", "file:"))
+        and not text.isdigit()
+    )
 
 
 def environment(stack: Stack) -> Iterator[Problem]:
@@ -216,7 +239,9 @@ def objects(stack: Stack) -> Iterator[Problem]:
         manifest = mapping(item.manifest)
         notes = dict(mapping(mapping(manifest.get("metadata")).get("annotations")))
         notes.pop("kubectl.kubernetes.io/last-applied-configuration", None)
-        yield from _plain(item.where, {"annotations": notes, "data": manifest.get("data") if item.kind == "ConfigMap" else None})
+        yield from _plain(
+            item.where, {"annotations": notes, "data": manifest.get("data") if item.kind == "ConfigMap" else None}
+        )
 
 
 RULES: tuple[Rule, ...] = (

@@ -74,9 +74,7 @@ def build(args: BatchArgs) -> Processor:
         tokenize_stage=stage,
         detokenize_stage=stage if text else False,
     )
-    return build_processor(
-        config, preprocess=_prepare(args), preprocess_map_kwargs=_TASK, postprocess_map_kwargs=_TASK
-    )
+    return build_processor(config, preprocess=_prepare(args), preprocess_map_kwargs=_TASK, postprocess_map_kwargs=_TASK)
 
 
 def _read(args: BatchArgs) -> Dataset:
@@ -102,7 +100,9 @@ def _check_columns(args: BatchArgs, known: list[str]) -> list[str]:
         )
     taken = [name for name in (args.output_column, *_ADDED) if name in known]
     if taken:
-        raise InputError(f"input '{args.input}': column {', '.join(map(repr, taken))} is one that the results add; rename it")
+        raise InputError(
+            f"input '{args.input}': column {', '.join(map(repr, taken))} is one that the results add; rename it"
+        )
     return known
 
 

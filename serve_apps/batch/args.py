@@ -146,11 +146,15 @@ class BatchArgs(_Strict):
         if self.messages_column is not None:
             for field in ("prompt", "system"):
                 if field in self.model_fields_set:
-                    raise ValueError(f"{field}: with messages_column the messages are the whole prompt; give one of them")
+                    raise ValueError(
+                        f"{field}: with messages_column the messages are the whole prompt; give one of them"
+                    )
         if not self._chats():
             for field in ("system", "messages_column"):
                 if getattr(self, field) is not None:
-                    raise ValueError(f"{field}: needs the chat template, which `task: embed` and `chat: false` do without")
+                    raise ValueError(
+                        f"{field}: needs the chat template, which `task: embed` and `chat: false` do without"
+                    )
         if self.task == "embed" and "sampling" in self.model_fields_set:
             raise ValueError("sampling: `task: embed` samples nothing; leave it out")
         return self
@@ -182,7 +186,9 @@ def columns(template: str) -> tuple[str, ...]:
     except ValueError as error:
         raise ValueError(f"prompt {template!r}: {error}; a brace that is meant as one is written twice") from None
     if not all(name.isidentifier() for name in names):
-        raise ValueError(f"prompt {template!r}: braces hold the name of a column; a brace that is meant as one is written twice")
+        raise ValueError(
+            f"prompt {template!r}: braces hold the name of a column; a brace that is meant as one is written twice"
+        )
     if not names:
         raise ValueError(f"prompt {template!r}: names no column, so that every row would get the same; e.g. {{prompt}}")
     return tuple(dict.fromkeys(names))

@@ -81,7 +81,10 @@ TWO_NODES: Config = {
 
 KAI: Config = {
     "software": {"batch_scheduler": "kai"},
-    "queues": {"serving": {"gpu": {"quota": 64, "limit": 64}}, "team": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}}},
+    "queues": {
+        "serving": {"gpu": {"quota": 64, "limit": 64}},
+        "team": {"parent": "serving", "gpu": {"quota": 64, "limit": 64}},
+    },
     "services": {"chat": {"queue": "team"}},
 }
 VOLCANO: Config = {

@@ -45,7 +45,10 @@ def test_c1_the_head_offers_no_gpu_and_stays_on_the_cpu_pool() -> None:
 
 
 def test_c1_a_head_that_hides_nothing_on_a_gpu_node_is_refused() -> None:
-    bare = {"rayStartParams": {"num-gpus": None}, "template": {"spec": {"containers": [{"name": "ray-head", "env": None}]}}}
+    bare = {
+        "rayStartParams": {"num-gpus": None},
+        "template": {"spec": {"containers": [{"name": "ray-head", "env": None}]}},
+    }
     assert ("head-gpu-visible", "error") in found(chat(head={"pool": "l4"}), patched_cluster(headGroupSpec=bare))
 
 
@@ -60,7 +63,9 @@ def test_c4_a_pipeline_over_two_nodes_with_pods_for_one_is_refused() -> None:
 
 
 def test_c5_a_head_larger_than_every_cpu_node_is_refused() -> None:
-    assert ("placement-node-size", "error") in found(pool("core", instance_types=["m7i.large"]), chat(head={"memory_gib": 16}))
+    assert ("placement-node-size", "error") in found(
+        pool("core", instance_types=["m7i.large"]), chat(head={"memory_gib": 16})
+    )
 
 
 def test_c5_labels_that_no_node_carries_are_refused() -> None:
@@ -97,7 +102,9 @@ def test_d5_a_podgroup_that_is_never_updated_is_a_warning() -> None:
 
 
 def test_d7_max_replicas_per_node_with_rays_autoscaler_is_a_warning() -> None:
-    assert ("gang-replicas-per-node", "warning") in found(AUTOSCALED, model(deployment_config={"max_replicas_per_node": 1}))
+    assert ("gang-replicas-per-node", "warning") in found(
+        AUTOSCALED, model(deployment_config={"max_replicas_per_node": 1})
+    )
 
 
 def test_d8_autoscaler_v2_that_hangs_is_a_warning() -> None:
@@ -110,7 +117,9 @@ def test_d10_a_worker_larger_than_every_node_is_refused() -> None:
 
 
 def test_d10_heads_and_workers_that_fill_the_nodes_are_refused() -> None:
-    assert ("capacity-pool", "error") in found(pool("core", max=1, min=1), {"services": {f"s{i}": AWS["services"]["chat"] for i in range(5)}})
+    assert ("capacity-pool", "error") in found(
+        pool("core", max=1, min=1), {"services": {f"s{i}": AWS["services"]["chat"] for i in range(5)}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +127,24 @@ def test_d10_heads_and_workers_that_fill_the_nodes_are_refused() -> None:
     [
         (chat(worker={"min": 3, "replicas": 3, "max": 2}), "gang-replica-bounds"),
         (chat(head={"env": {"RAY_enable_autoscaler_v2": "1"}}), "kuberay-autoscaler"),
-        ({**AUTOSCALED, "services": {"chat": {**AUTOSCALED["services"]["chat"], "patch": {"spec": {"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"restartPolicy": "Always"}}}}}}}}}, "kuberay-autoscaler"),
+        (
+            {
+                **AUTOSCALED,
+                "services": {
+                    "chat": {
+                        **AUTOSCALED["services"]["chat"],
+                        "patch": {
+                            "spec": {
+                                "rayClusterConfig": {
+                                    "headGroupSpec": {"template": {"spec": {"restartPolicy": "Always"}}}
+                                }
+                            }
+                        },
+                    }
+                },
+            },
+            "kuberay-autoscaler",
+        ),
     ],
 )
 def test_d11_what_kuberay_refuses_is_refused_first(patch: Config, rule: str) -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from .small import KAI, VOLCANO, Config, chat, cluster, container, found, manifest, model, planned, pool
 
-SLICED = {**pool(sharing={"strategy": "time_slicing", "replicas": 4}), **model(gpu={"share": 0.25}, model="Qwen/Qwen2.5-0.5B-Instruct")}
+SLICED = {
+    **pool(sharing={"strategy": "time_slicing", "replicas": 4}),
+    **model(gpu={"share": 0.25}, model="Qwen/Qwen2.5-0.5B-Instruct"),
+}
 MIG = {
     "node_pools": {
         "l4": None,
@@ -48,7 +51,9 @@ def test_shared_pools_pass_as_they_are_derived(patches: tuple[Config, ...]) -> N
 
 
 def test_i2_sharing_keys_under_flags_are_refused() -> None:
-    wrong = plugin("version: v1\nflags: {failRequestsGreaterThanOne: true}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n")
+    wrong = plugin(
+        "version: v1\nflags: {failRequestsGreaterThanOne: true}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
+    )
     assert ("device-plugin-config", "error") in found(SLICED, wrong)
 
 
@@ -72,10 +77,16 @@ def test_i5_slices_are_asked_for_by_the_name_of_their_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "asked"), [("single", {"nvidia.com/gpu": None, "nvidia.com/mig-1g.20gb": "1"}), ("mixed", {"nvidia.com/mig-1g.20gb": None, "nvidia.com/gpu": "1"})]
+    ("strategy", "asked"),
+    [
+        ("single", {"nvidia.com/gpu": None, "nvidia.com/mig-1g.20gb": "1"}),
+        ("mixed", {"nvidia.com/mig-1g.20gb": None, "nvidia.com/gpu": "1"}),
+    ],
 )
 def test_i5_the_other_strategys_name_is_refused(strategy: str, asked: dict[str, object]) -> None:
-    assert ("sharing-resource", "error") in found(MIG, pool("h100", sharing={"mig_strategy": strategy}), limits("h100", **asked))
+    assert ("sharing-resource", "error") in found(
+        MIG, pool("h100", sharing={"mig_strategy": strategy}), limits("h100", **asked)
+    )
 
 
 def test_i6_a_slice_by_uuid_is_refused_for_a_vllm_that_cannot_read_it() -> None:
@@ -177,11 +188,18 @@ def test_j7_a_half_stated_capability_is_a_warning() -> None:
 
 
 def test_j9_both_settings_of_kuberays_batch_scheduler_are_refused() -> None:
-    assert ("helm-batch-scheduler", "error") in found(KAI, {"software": {"kuberay": {"values": {"batchScheduler": {"enabled": True}}}}})
+    assert ("helm-batch-scheduler", "error") in found(
+        KAI, {"software": {"kuberay": {"values": {"batchScheduler": {"enabled": True}}}}}
+    )
 
 
 def test_j10_kai_and_k8s_job_mode_are_refused() -> None:
-    job = chat(kind="ray_job", fault_tolerance=None, models={"qwen": None}, job={"entrypoint": "python run.py", "submission_mode": "K8sJobMode"})
+    job = chat(
+        kind="ray_job",
+        fault_tolerance=None,
+        models={"qwen": None},
+        job={"entrypoint": "python run.py", "submission_mode": "K8sJobMode"},
+    )
     assert ("queue-job-submission", "error") in found(KAI, job)
     other = chat(job={"submission_mode": "HTTPMode"})
     assert not any(rule == "queue-job-submission" for rule, _ in found(KAI, job, other))

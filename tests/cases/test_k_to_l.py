@@ -61,7 +61,9 @@ def test_k6_a_release_that_does_not_roll_back_is_a_warning() -> None:
 def test_k8_replicas_are_not_fought_over() -> None:
     from policies.facts import ray
 
-    manifest = planned(chat(kind="ray_cluster", fault_tolerance=None), model(replicas={"min": 2, "max": 4})).manifests["chat"][0]
+    manifest = planned(chat(kind="ray_cluster", fault_tolerance=None), model(replicas={"min": 2, "max": 4})).manifests[
+        "chat"
+    ][0]
     assert not any(f.rule == "replicas-one-owner" for f in rules.check(Stack(workloads=(ray.read(manifest),))))
     manifest["spec"]["workerGroupSpecs"][0]["replicas"] = 3
     assert any(f.rule == "replicas-one-owner" for f in rules.check(Stack(workloads=(ray.read(manifest),))))
@@ -115,7 +117,10 @@ def test_l10_daemon_sets_tolerate_the_taints_of_every_pool() -> None:
     own: Config = pool(taints=[{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}])
     assert {pair for pair in found(own) if pair[1] == "error"} == set()
     equal = {"daemonsets": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}]}}
-    wrong = {"software": {"gpu_operator": {"values": equal}}, **pool(taints=[{"key": "nvidia.com/gpu", "value": "true"}])}
+    wrong = {
+        "software": {"gpu_operator": {"values": equal}},
+        **pool(taints=[{"key": "nvidia.com/gpu", "value": "true"}]),
+    }
     assert ("operator-tolerations", "error") in found(wrong)
 
 
@@ -182,7 +187,10 @@ def test_a_pool_that_is_not_declared_is_refused_by_name(patch: Config) -> None:
         (pool(min=3, max=2), "pool-size"),
         (pool(desired=9), "pool-size"),
         (pool(efa=True), "pool-efa"),
-        (pool(reservation={"kind": "capacity_block", "id": "cr-1a"}, zones=["us-east-1a", "us-east-1b"]), "pool-reservation"),
+        (
+            pool(reservation={"kind": "capacity_block", "id": "cr-1a"}, zones=["us-east-1a", "us-east-1b"]),
+            "pool-reservation",
+        ),
         (pool(instance_types=["m7i.2xlarge"]), "placement-gpu-pool"),
         (pool(instance_types=["g6.2xlarge", "m7i.2xlarge"]), "pool-types-together"),
         ({"budget": {"vcpus": {"G": 8}}}, "capacity-budget-vcpus"),

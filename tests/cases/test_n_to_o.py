@@ -35,7 +35,10 @@ def test_authentication_switched_off_is_a_warning() -> None:
     ("patches", "severity"),
     [
         (({"versions": {"ray": "2.53.0"}},), "warning"),
-        (({"versions": {"ray": "2.53.0"}}, chat(auth={"mode": "disabled"}, head={"service_type": "LoadBalancer"})), "error"),
+        (
+            ({"versions": {"ray": "2.53.0"}}, chat(auth={"mode": "disabled"}, head={"service_type": "LoadBalancer"})),
+            "error",
+        ),
     ],
 )
 def test_n3_a_dashboard_that_takes_delete_from_anyone(patches: tuple[Config, ...], severity: str) -> None:
@@ -43,9 +46,15 @@ def test_n3_a_dashboard_that_takes_delete_from_anyone(patches: tuple[Config, ...
 
 
 def test_n5_tools_without_the_token_are_a_warning() -> None:
-    tool = {"name": "collector", "image": "example.com/collector:1", "command": ["collect", "--url", "http://localhost:8265"]}
+    tool = {
+        "name": "collector",
+        "image": "example.com/collector:1",
+        "command": ["collect", "--url", "http://localhost:8265"],
+    }
     containers = [*cluster()["headGroupSpec"]["template"]["spec"]["containers"], tool]
-    beside = chat(patch={"spec": {"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": containers}}}}}})
+    beside = chat(
+        patch={"spec": {"rayClusterConfig": {"headGroupSpec": {"template": {"spec": {"containers": containers}}}}}}
+    )
     assert ("auth-token-tools", "warning") in found(beside)
 
 
@@ -89,7 +98,10 @@ def test_an_unpinned_tag_of_the_config_is_refused() -> None:
         (chat(annotations={"note": HF}), "secret-argument"),
         (chat(fault_tolerance={"redis_address": "redis://:hunter2@redis.cache:6379"}), "secret-argument"),
         (chat(head={"ray_start_params": {"redis-password": "hunter2"}}), "secret-argument"),
-        ({"software": {"monitoring": {"install": True, "values": {"grafana": {"adminPassword": "hunter2"}}}}}, "secret-helm-values"),
+        (
+            {"software": {"monitoring": {"install": True, "values": {"grafana": {"adminPassword": "hunter2"}}}}},
+            "secret-helm-values",
+        ),
     ],
 )
 def test_o1_secrets_in_plain_text_are_refused_and_not_shown(patch: Config, rule: str) -> None:

@@ -73,17 +73,34 @@ def cluster(worker: Doc | None = None, **fields: Any) -> Doc:
     return {**made, **fields}
 
 
-def service(*applications: Doc, labels: Doc | None = None, ray: Doc | None = None, annotations: Doc | None = None) -> Doc:
+def service(
+    *applications: Doc, labels: Doc | None = None, ray: Doc | None = None, annotations: Doc | None = None
+) -> Doc:
     apps = [{**copy.deepcopy(APPLICATION), **each} for each in applications or ({},)]
-    spec = {"serveConfigV2": yaml.safe_dump({"applications": apps}), "rayClusterConfig": ray or cluster(), "upgradeStrategy": {"type": "None"}}
+    spec = {
+        "serveConfigV2": yaml.safe_dump({"applications": apps}),
+        "rayClusterConfig": ray or cluster(),
+        "upgradeStrategy": {"type": "None"},
+    }
     metadata = {"name": "chat", "namespace": "serving", "labels": labels or {}, "annotations": annotations or {}}
     return {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": metadata, "spec": spec}
 
 
 def job(labels: Doc | None = None, **fields: Any) -> Doc:
-    spec = {"entrypoint": "python /app/batch.py", "submissionMode": "HTTPMode", "shutdownAfterJobFinishes": True, "rayClusterSpec": cluster(), **fields}
+    spec = {
+        "entrypoint": "python /app/batch.py",
+        "submissionMode": "HTTPMode",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster(),
+        **fields,
+    }
     metadata = {"name": "batch", "namespace": "serving", "labels": labels or {}}
-    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": {k: v for k, v in spec.items() if v is not None}}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": metadata,
+        "spec": {k: v for k, v in spec.items() if v is not None},
+    }
 
 
 def env(**fields: Any) -> Doc:
@@ -98,9 +115,30 @@ def memory(**empty_dir: str) -> Doc:
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 SCALED = cluster(enableInTreeAutoscaling=True)
-NO_CPU = {"resources": {"limits": {"memory": "48Gi", "nvidia.com/gpu": 1}, "requests": {"memory": "48Gi", "nvidia.com/gpu": 1}}}
-REQUESTED = {"resources": {"limits": {"memory": "48Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": 12, "memory": "48Gi", "nvidia.com/gpu": 1}}}
-SECOND = {"name": "more", "route_prefix": "/more", "args": {"llm_configs": [{**APPLICATION["args"]["llm_configs"][0], "model_loading_config": {"model_id": "other", "model_source": "Qwen/Qwen3-1.7B"}}]}}
+NO_CPU = {
+    "resources": {
+        "limits": {"memory": "48Gi", "nvidia.com/gpu": 1},
+        "requests": {"memory": "48Gi", "nvidia.com/gpu": 1},
+    }
+}
+REQUESTED = {
+    "resources": {
+        "limits": {"memory": "48Gi", "nvidia.com/gpu": 1},
+        "requests": {"cpu": 12, "memory": "48Gi", "nvidia.com/gpu": 1},
+    }
+}
+SECOND = {
+    "name": "more",
+    "route_prefix": "/more",
+    "args": {
+        "llm_configs": [
+            {
+                **APPLICATION["args"]["llm_configs"][0],
+                "model_loading_config": {"model_id": "other", "model_source": "Qwen/Qwen3-1.7B"},
+            }
+        ]
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         },
     ),
     "two_nodes_joined_by_nvlink": _env(
-        {"cpu": {**_CPU, "architecture": "arm64"}, "gb200": _pool("GB200", 4, 140, 850, efa=True, architecture="arm64")},
+        {
+            "cpu": {**_CPU, "architecture": "arm64"},
+            "gb200": _pool("GB200", 4, 140, 850, efa=True, architecture="arm64"),
+        },
         {
             "huge": {
                 "pool": "gb200",
@@ -133,7 +136,13 @@ SHAPES: dict[str, dict[str, Any]] = {
         L4,
         {"chat": {"pool": "l4", "queue": "team", "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}}}}},
         software={"batch_scheduler": "volcano"},
-        queues={"team": {"gpu": {"quota": 4, "limit": 8}, "cpu": {"quota": 40, "limit": 80}, "memory_gib": {"quota": 150, "limit": 300}}},
+        queues={
+            "team": {
+                "gpu": {"quota": 4, "limit": 8},
+                "cpu": {"quota": 40, "limit": 80},
+                "memory_gib": {"quota": 150, "limit": 300},
+            }
+        },
     ),
     "cpu_engine": _env(
         {},
@@ -304,7 +313,9 @@ SHAPES: dict[str, dict[str, Any]] = {
                     "operators": [{"namespace": "platform", "pods": {"app": "notebook"}}],
                     "egress": [{"cidr": "0.0.0.0/0"}],
                 },
-                "secrets": {"team-keys": {"store": "aws", "keys": {"search": {"name": "prod/keys", "property": "search"}}}},
+                "secrets": {
+                    "team-keys": {"store": "aws", "keys": {"search": {"name": "prod/keys", "property": "search"}}}
+                },
             }
         },
         software={"gateway": {"install": True, "class_name": "envoy"}, "monitoring": {"install": False}},

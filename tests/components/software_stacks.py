@@ -135,7 +135,14 @@ STACKS: dict[str, dict[str, Any]] = {
         },
     ),
     "aws_nvlink_between_nodes": _on_aws(
-        {"chat": {**_CHAT, "models": {"llama": {"model": "meta-llama/Llama-3.3-70B-Instruct", "parallel": {"tensor": 4, "pipeline": 2}}}}},
+        {
+            "chat": {
+                **_CHAT,
+                "models": {
+                    "llama": {"model": "meta-llama/Llama-3.3-70B-Instruct", "parallel": {"tensor": 4, "pipeline": 2}}
+                },
+            }
+        },
         gpu={
             "instance_types": ["p6e-gb200.36xlarge"],
             "reservation": {"id": "cr-0123456789abcdef0", "kind": "capacity_block"},

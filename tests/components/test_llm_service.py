@@ -16,7 +16,9 @@ from tests.components.shapes import SHAPES
 JOB: dict[str, Any] = {"kind": "ray_job", "job": {"entrypoint": "python run.py"}}
 
 
-@pytest.mark.parametrize(("service", "serves"), [({}, True), ({"kind": "vllm"}, True), (JOB, False), ({"kind": "ray_cluster"}, False)])
+@pytest.mark.parametrize(
+    ("service", "serves"), [({}, True), ({"kind": "vllm"}, True), (JOB, False), ({"kind": "ray_cluster"}, False)]
+)
 def test_only_what_serves_has_an_endpoint(service: dict[str, Any], serves: bool) -> None:
     planned = assemble(parse(deep_merge(WHOLE_GPU, {"services": {"chat": service}})))
     (spec,) = planned.specs
@@ -35,10 +37,14 @@ def test_what_guards_a_service_is_made_before_it_and_what_leads_to_it_after() ->
     before = scaled.needs(scaled.one("kubernetes:apps/v1:Deployment"))
     assert "kubernetes:networking.k8s.io/v1:NetworkPolicy plain-networkpolicy" in before
     for kind in ("keda.sh/v1alpha1:ScaledObject", "networking.k8s.io/v1:Ingress", "core/v1:Service"):
-        after = scaled.needs(scaled.one(f"kubernetes:{kind}"))  # Pulumi waits for endpoints, and a scaler for its target
+        after = scaled.needs(
+            scaled.one(f"kubernetes:{kind}")
+        )  # Pulumi waits for endpoints, and a scaler for its target
         assert "kubernetes:apps/v1:Deployment plain-deployment" in after, kind
     route = routed.needs(routed.one("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute"))
-    assert "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy chat-securitypolicy" in route  # never open for a moment
+    assert (
+        "kubernetes:gateway.envoyproxy.io/v1alpha1:SecurityPolicy chat-securitypolicy" in route
+    )  # never open for a moment
     assert "kubernetes:external-secrets.io/v1:ExternalSecret chat-externalsecret-team-keys" in route
 
 

@@ -215,7 +215,9 @@ def variations(path: str, base: Values) -> Iterator[tuple[str, str, list[str]]]:
 def test_a_field_that_is_varied_changes_a_manifest_or_the_plan(path: str) -> None:
     figures, manifests, said = effect(fields.longest_start(START, path))
     assert said == []
-    assert any(each[:2] not in ((figures, manifests), REFUSED) for each in variations(path, fields.longest_start(START, path)))
+    assert any(
+        each[:2] not in ((figures, manifests), REFUSED) for each in variations(path, fields.longest_start(START, path))
+    )
 
 
 def named(path: str, said: list[str]) -> bool:

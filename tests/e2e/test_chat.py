@@ -56,7 +56,10 @@ def test_a_prompt_over_the_context_is_a_400(client: openai.OpenAI) -> None:
 
 def test_malformed_json_is_a_4xx_and_the_server_goes_on(base_url: str, client: openai.OpenAI) -> None:
     reply = httpx.post(
-        f"{base_url}/v1/chat/completions", content=b'{"model": ', headers={"content-type": "application/json"}, timeout=60
+        f"{base_url}/v1/chat/completions",
+        content=b'{"model": ',
+        headers={"content-type": "application/json"},
+        timeout=60,
     )
     assert 400 <= reply.status_code < 500
     test_a_chat_request_is_answered(client)

@@ -20,7 +20,9 @@ def test_a_second_stack_reads_the_contract(up: None, tmp_path: Path) -> None:
     env = {"SERVING_STACK_CHECKOUT": str(stack.REPO)}
     stack.select("reader", cwd=program)
     try:
-        stack.pulumi("config", "set", "serving", "organization/llm-serving/local", "--stack", "reader", cwd=program, capture=True)
+        stack.pulumi(
+            "config", "set", "serving", "organization/llm-serving/local", "--stack", "reader", cwd=program, capture=True
+        )
         stack.pulumi("up", "--yes", "--skip-preview", "--stack", "reader", cwd=program, env=env, capture=True)
         read = subprocess.run(
             ["kubectl", "get", "configmap", "llm-endpoint", "-o", "json"],

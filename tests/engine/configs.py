@@ -143,7 +143,10 @@ _PLACEMENT: list[dict[str, Any]] = [
     {"bundles": [{"GPU": 0}]},
 ]
 _OTHER: list[dict[str, Any]] = [
-    *({"accelerator_type": name} for name in ("L4", "H100", "A10", "h100", "A100-80G", "TPU-V4", "GB300", "RTX-PRO-4500")),
+    *(
+        {"accelerator_type": name}
+        for name in ("L4", "H100", "A10", "h100", "A100-80G", "TPU-V4", "GB300", "RTX-PRO-4500")
+    ),
     *({"routing": {"policy": policy}} for policy in ("prefix_affinity", "session", "kv_aware", "round_robin")),
     {"routing": {"policy": "prefix_affinity", "options": {"match_rate_threshold": 0.2}}},
     {"routing": {"policy": "prefix_affinity", "options": {"no_such_option": 1}}},

@@ -57,5 +57,7 @@ def test_the_plan_and_upstream_agree_on_generated_configs(judge: JudgeClient, en
     assert errors or not refused, refused
     if any(engine.device == "cpu" for workload in planned.stack.workloads for engine in workload.engines):
         return  # vLLM is asked here as on GPUs
-    sure = [f.sentence() for f in errors if f.rule in MIRRORS and not any(name in f.message for name in upstream.STRICTER)]
+    sure = [
+        f.sentence() for f in errors if f.rule in MIRRORS and not any(name in f.message for name in upstream.STRICTER)
+    ]
     assert refused or not sure, sure

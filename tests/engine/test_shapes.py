@@ -119,7 +119,9 @@ def test_serve_scales_between_the_replicas_of_the_plan(judge: JudgeClient, shape
     else:
         assert (scaling["min_replicas"], scaling["max_replicas"]) == (plan.replicas_min, plan.replicas_max)
         assert scaling["target_ongoing_requests"] < deployment["max_ongoing_requests"] < ENDLESS
-    assert deployment["router"].rsplit(".", 1)[-1].rsplit(":", 1)[-1] in str(facts.router or "PowerOfTwoChoicesRequestRouter")
+    assert deployment["router"].rsplit(".", 1)[-1].rsplit(":", 1)[-1] in str(
+        facts.router or "PowerOfTwoChoicesRequestRouter"
+    )
 
 
 @pytest.mark.parametrize("shape, index", [p for p in ENGINES if engine_of(*p.values)[0].catalog_id in models.NAMES])

@@ -31,7 +31,12 @@ def test_up_runs_the_steps_in_order_and_shows_their_times(steps: list[str], capf
     commands.up()
     assert steps == ["one", "two", "three"]
     said = capfd.readouterr().err
-    assert [word for word in said.split() if word in ("one", "two", "three", "all")][-4:] == ["one", "two", "three", "all"]
+    assert [word for word in said.split() if word in ("one", "two", "three", "all")][-4:] == [
+        "one",
+        "two",
+        "three",
+        "all",
+    ]
 
 
 def test_up_can_stop_after_a_step(steps: list[str]) -> None:
@@ -79,9 +84,7 @@ def test_a_kubeconfig_that_is_only_exported_is_not_taken_by_make(tmp_path: Path)
     assert '--kubeconfig "/given"' in asked("KUBECONFIG=/given")
 
 
-def test_down_of_a_given_cluster_destroys_the_stack_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_down_of_a_given_cluster_destroys_the_stack_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("LLM_LOCAL_STATE", str(tmp_path / "none"))
     destroyed: list[str] = []

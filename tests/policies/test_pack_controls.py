@@ -95,7 +95,9 @@ def fixed(path: tuple[Any, ...]) -> bool:
     return path in _FIXED or (path[-1] == "name" and path[-3] in ("volumeMounts", "volumes"))
 
 
-@pytest.mark.parametrize("name", ["two_nodes", "kai_fraction", "plain_vllm_scaled_behind_an_ingress", "autoscaled_from_zero"])
+@pytest.mark.parametrize(
+    "name", ["two_nodes", "kai_fraction", "plain_vllm_scaled_behind_an_ingress", "autoscaled_from_zero"]
+)
 def test_no_single_unknown_value_of_a_compliant_service_becomes_an_error(name: str) -> None:
     planned = assemble(parse(SHAPES[name]), "test")
     objects = [manifest for group in planned.manifests.values() for manifest in group]

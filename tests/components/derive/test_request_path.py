@@ -13,7 +13,17 @@ from components.plan import assemble
 BASE: dict[str, Any] = {
     "cluster": {"kind": "existing", "kubernetes_version": "1.35"},
     "image": "registry.example.com/llm-serve",
-    "node_pools": {"l4": {"kind": "existing", "gpu": "L4", "gpus_per_node": 1, "cpu": 7, "memory_gib": 28, "max": 8, "driver_version": "580.95.05"}},
+    "node_pools": {
+        "l4": {
+            "kind": "existing",
+            "gpu": "L4",
+            "gpus_per_node": 1,
+            "cpu": 7,
+            "memory_gib": 28,
+            "max": 8,
+            "driver_version": "580.95.05",
+        }
+    },
 }
 QWEN: dict[str, Any] = {"model": "Qwen/Qwen2.5-7B-Instruct", "pool": "l4", "engine_args": {"max_model_len": 8192}}
 

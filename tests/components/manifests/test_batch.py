@@ -78,8 +78,8 @@ def test_what_the_job_does_not_take_is_an_error(changes: dict[str, Any], sentenc
 def test_a_job_app_does_not_serve() -> None:
     with pytest.raises(ConfigError) as caught:
         planned(kind="ray_service")
-    assert (
-        "app 'batch' is a job and kind is ray_service; give kind: ray_job, or an app that serves" in str(caught.value)
+    assert "app 'batch' is a job and kind is ray_service; give kind: ray_job, or an app that serves" in str(
+        caught.value
     )
 
 

@@ -141,7 +141,9 @@ def test_a_patch_reaches_into_lists_by_name_and_into_the_serve_config() -> None:
 
 def test_shares_with_tensor_parallel_lie_in_pods_of_as_many_gpus() -> None:
     pool = {"kind": "existing", "gpu": "L40S", "gpus_per_node": 4, "cpu": 40, "memory_gib": 300, "max": 4}
-    env = with_model({"gpu": {"share": 0.5}, "parallel": {"tensor": 2}, "replicas": {"min": 3, "max": 3}, "pool": "l40s"})
+    env = with_model(
+        {"gpu": {"share": 0.5}, "parallel": {"tensor": 2}, "replicas": {"min": 3, "max": 3}, "pool": "l40s"}
+    )
     env = env.model_copy(update={"node_pools": {**env.node_pools, **environment(node_pools={"l40s": pool}).node_pools}})
     (group,) = assemble(env).manifests["chat"][0]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"

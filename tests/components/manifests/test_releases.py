@@ -319,7 +319,10 @@ def test_a_volcano_queue_of_shared_gpus_is_capped_in_what_their_pods_ask_for() -
     )
     made = {queue["metadata"]["name"]: queue["spec"] for queue in queues(env)}
     assert made["whole"]["capability"] == {"nvidia.com/gpu": "2"}
-    assert made["shared"]["capability"] == {"volcano.sh/vgpu-number": "6", "volcano.sh/vgpu-memory": f"{23034 * 3 // 2}"}
+    assert made["shared"]["capability"] == {
+        "volcano.sh/vgpu-number": "6",
+        "volcano.sh/vgpu-memory": f"{23034 * 3 // 2}",
+    }
     assert made["shared"]["deserved"] == {"volcano.sh/vgpu-number": "4", "volcano.sh/vgpu-memory": "23034"}
     both = {"nvidia.com/gpu": "4", "volcano.sh/vgpu-number": "16", "volcano.sh/vgpu-memory": f"{23034 * 4}"}
     assert made["all"]["capability"] == both

@@ -37,7 +37,19 @@ def test_shares_are_counted_as_the_gpus_that_pods_hold() -> None:
 
 @pytest.mark.parametrize(("limit", "refused"), [(0.9, False), (0.4, True)])
 def test_a_queue_counts_a_vgpu_as_its_part_of_a_gpu(limit: float, refused: bool) -> None:
-    two = {"services": {"small": {"models": {"b": {"model": "Qwen/Qwen2.5-1.5B-Instruct", "gpu": {"share": 0.45}, "engine_args": {"max_model_len": 4096}}}}}}
+    two = {
+        "services": {
+            "small": {
+                "models": {
+                    "b": {
+                        "model": "Qwen/Qwen2.5-1.5B-Instruct",
+                        "gpu": {"share": 0.45},
+                        "engine_args": {"max_model_len": 4096},
+                    }
+                }
+            }
+        }
+    }
     env = parse(deep_merge(SHAPES["volcano_vgpu"], {**two, "queues": {"team": {"gpu": {"limit": limit}}}}))
     found = [f for f in plan(env).findings if f.severity == "error"]
     assert [f.rule for f in found] == (["queue-limit"] if refused else [])

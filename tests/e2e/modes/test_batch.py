@@ -34,7 +34,9 @@ def answered(files: dict[str, bytes]) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for content in files.values() for row in map(json.loads, content.splitlines())}
 
 
-def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod_and_a_changed_one_runs_anew(up: None, tmp_path: Path) -> None:
+def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod_and_a_changed_one_runs_anew(
+    up: None, tmp_path: Path
+) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
     with bucket.serving("answers") as answers:
         nightly = stacks.service(
@@ -71,7 +73,9 @@ def test_a_batch_over_a_file_ends_in_a_bucket_and_leaves_no_pod_and_a_changed_on
             assert answers.read("nightly.checkpoint") == {}  # all rows are done: nothing to go on from
             stacks.until("the job's pods were gone", 120, lambda: not stacks.pods("ray.io/node-type"))
 
-            changed = stacks.service(nightly, app_args={"output": "s3://answers/second", "prompt": "Answer: {question}"})
+            changed = stacks.service(
+                nightly, app_args={"output": "s3://answers/second", "prompt": "Answer: {question}"}
+            )
             project.up({"nightly": changed})
             again = stacks.until("the changed job ended", 480, lambda: ended("nightly"))
             assert again["jobStatus"] == "SUCCEEDED", again

@@ -28,7 +28,11 @@ def test_texts_become_vectors(up: None, tmp_path: Path) -> None:
         },
     )
     with stacks.deployed(tmp_path, {"embed": vectors}), stacks.client("embed") as client:
-        texts = ["The cat sleeps on the sofa.", "A cat is asleep on the couch.", "Interest rates rose by half a percent."]
+        texts = [
+            "The cat sleeps on the sofa.",
+            "A cat is asleep on the couch.",
+            "Interest rates rose by half a percent.",
+        ]
         answer = client.embeddings.create(model="vectors", input=texts)
         found = [entry.embedding for entry in answer.data]
         assert [len(each) for each in found] == [576] * 3  # the model's hidden size

@@ -93,7 +93,9 @@ def test_requests_go_on_while_the_head_is_replaced(up: None, tmp_path: Path) -> 
             stacks.until("another head was ready", 300, replaced)
             stacks.until("the new head knew the replica", 120, lambda: dashboard.engines("steady", "smollm2") == 1)
             time.sleep(5)
-        print(f"\n{len(loop.requests)} requests, longest {max(r.took for r in loop.requests):.1f} s, failed {loop.failed}")
+        print(
+            f"\n{len(loop.requests)} requests, longest {max(r.took for r in loop.requests):.1f} s, failed {loop.failed}"
+        )
         assert loop.failed == []
         assert dashboard.cluster_of("steady") == ray
         names = [pod["metadata"]["uid"] for pod in workers]

@@ -48,10 +48,14 @@ def test_the_second_request_of_every_prefix_hits(up: None, tmp_path: Path) -> No
     )
     with stacks.deployed(tmp_path, {"prefix": chat}), stacks.client("prefix") as client:
         ask(client, "What is it?")
-        first = stacks.until("the metrics had the first round", 60, lambda: cached() if cached()["queries"] > 2000 else None)
+        first = stacks.until(
+            "the metrics had the first round", 60, lambda: cached() if cached()["queries"] > 2000 else None
+        )
         ask(client, "And why?")
         second = stacks.until(
-            "the metrics had the second round", 60, lambda: now if (now := cached())["queries"] >= 1.9 * first["queries"] else None
+            "the metrics had the second round",
+            60,
+            lambda: now if (now := cached())["queries"] >= 1.9 * first["queries"] else None,
         )
         rate = (second["hits"] - first["hits"]) / (second["queries"] - first["queries"])
         print(f"\nhit rate {first['hits'] / first['queries']:.2f}, then {rate:.2f}")

@@ -174,7 +174,9 @@ def test_figures_of_a_client_without_a_cpu_are_no_result() -> None:
     assert text.startswith("not a result: the client got no CPU for part of the time: stack at concurrency 8 (80%)")
 
 
-def test_the_plain_deployment_of_the_comparison_is_the_same_engine_and_one_that_the_plan_accepts(tmp_path: Path) -> None:
+def test_the_plain_deployment_of_the_comparison_is_the_same_engine_and_one_that_the_plan_accepts(
+    tmp_path: Path,
+) -> None:
     config = yaml.safe_load((stack.REPO / "Pulumi.local.yaml").read_text())
     services = config["config"][f"{PROJECT}:services"]
     services[kinds.PLAIN] = kinds.without_ray(services["chat"])

@@ -158,7 +158,9 @@ def test_a_newer_kuberay_may_have_fields_that_are_not_listed() -> None:
 def test_a_generated_name_is_judged_with_what_is_added_to_it() -> None:
     generated = stack(workloads=(service(name="", manifest={"metadata": {"generateName": "batch-"}}),))
     assert said(generated) == []
-    assert ("name-workload", "error") in said(stack(workloads=(service(name="", manifest={"metadata": {"generateName": "-"}}),)))
+    assert ("name-workload", "error") in said(
+        stack(workloads=(service(name="", manifest={"metadata": {"generateName": "-"}}),))
+    )
 
 
 def test_an_unknown_parameter_of_another_ray_is_a_warning() -> None:

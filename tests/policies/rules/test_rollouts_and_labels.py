@@ -30,7 +30,11 @@ def select(**labels: str) -> Config:
 
 def extra(gpus: int) -> Config:
     """A second container of the worker pods."""
-    side = {"name": "side", "image": "registry/side:1", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}}
+    side = {
+        "name": "side",
+        "image": "registry/side:1",
+        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {},
+    }
     group = {"groupName": "l4", "template": {"spec": {"containers": [side]}}}
     return chat(patch={"spec": {"rayClusterConfig": {"workerGroupSpecs": [group]}}})
 

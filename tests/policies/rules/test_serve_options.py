@@ -19,7 +19,9 @@ def options(given: Stack, **changes: Any) -> Stack:
     own = given.workloads[0].engines[0]
     merged = {**own.deployment_config, **changes}
     actor = merged.get("ray_actor_options")
-    return with_engine(given, deployment_config=merged, **({"ray_actor_options": actor} if isinstance(actor, dict) else {}))
+    return with_engine(
+        given, deployment_config=merged, **({"ray_actor_options": actor} if isinstance(actor, dict) else {})
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,10 @@ def options(given: Stack, **changes: Any) -> Stack:
         ({"ray_actor_options": {"num_gpu": 1}}, "did you mean 'num_gpus'?"),
         ({"ray_actor_options": {"num_cpus": "two"}}, "ray_actor_options.num_cpus is 'two'; allowed: a number from 0;"),
         ({"ray_actor_options": {"memory": -5}}, "ray_actor_options.memory is -5;"),
-        ({"ray_actor_options": {"resources": {"GPU": 1}}}, "ray_actor_options.resources has GPU: Ray refuses it there;"),
+        (
+            {"ray_actor_options": {"resources": {"GPU": 1}}},
+            "ray_actor_options.resources has GPU: Ray refuses it there;",
+        ),
         ({"ray_actor_options": {"resources": {"x": -1}}}, "ray_actor_options.resources.x is -1;"),
         ({"gang_scheduling_config": {"gang_size": 2}}, "leave gang_scheduling_config out"),
         ({"name": 3}, "name is 3; allowed: text;"),
@@ -92,12 +97,17 @@ def test_values_that_serve_takes_pass(changes: dict[str, Any]) -> None:
 def test_the_ingress_is_judged_as_well() -> None:
     given = whole()
     app = ServeApp(
-        name="chat", import_path="m:f", route_prefix="/", args={"ingress_deployment_config": {"max_ongoing_requests": -3}}
+        name="chat",
+        import_path="m:f",
+        route_prefix="/",
+        args={"ingress_deployment_config": {"max_ongoing_requests": -3}},
     )
     given = replace(given, workloads=(replace(given.workloads[0], apps=(app,)),))
     said = [f.sentence() for f in rules.check(given) if f.rule == VALUES[0]]
     assert len(said) == 1
-    assert said[0].startswith("service 'chat': application 'chat': ingress_deployment_config.max_ongoing_requests is -3;")
+    assert said[0].startswith(
+        "service 'chat': application 'chat': ingress_deployment_config.max_ongoing_requests is -3;"
+    )
 
 
 def test_no_replica_at_all_is_refused_and_scaling_from_zero_is_not() -> None:

@@ -31,5 +31,7 @@ def test_a_short_request_timeout_cuts_long_answers_off(seconds: float | None, cu
 def test_a_policy_of_its_own_needs_no_target_of_requests(policy: dict[str, object], said: bool) -> None:
     """ray-project/ray docs: serve/llm/user-guides/autoscaling.md."""
     options = {"autoscaling_config": {"min_replicas": 2, "max_replicas": 4, "policy": policy}}
-    given = with_engine(deployment_config=options, autoscaled=True, min_replicas=2, max_replicas=4, target_ongoing_requests=None)
+    given = with_engine(
+        deployment_config=options, autoscaled=True, min_replicas=2, max_replicas=4, target_ongoing_requests=None
+    )
     assert (("serve-never-scales", "error") in found(given)) is said
