@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import boto3
@@ -40,6 +41,12 @@ class Row:
     emulated: bool = True
 
 
+@cache
+def _session(region: str) -> boto3.Session:
+    """One for all tests: it keeps the models of the services, whose reading takes a second."""
+    return boto3.Session("testing", "testing", region_name=region)
+
+
 class MotoCloud(Mocks):
     """Use inside moto.mock_aws(). `calls` are the operations, as "service:Operation"."""
 
@@ -48,7 +55,7 @@ class MotoCloud(Mocks):
         self.calls: list[str] = []
         self.security_group = "sg-there"  # of a cluster that is there already
         self._plain = PlainMocks()
-        self._session = boto3.Session("testing", "testing", region_name=region)
+        self._session = _session(region)
         self._clients: dict[str, Any] = {}
         self._made = 0
 
