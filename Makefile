@@ -35,7 +35,7 @@ else
 	@$(PY) -m components.preflight $(CONFIG)
 endif
 
-test: lint fast engine e2e ## every test that CI runs, those on the one-node cluster as well
+test: lint fast engine e2e software ## every test that CI runs, those on the one-node clusters as well
 
 fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest -n auto
@@ -77,8 +77,9 @@ doctor: ## the plan against the live cluster, read only: ENV=dev or CONFIG=FILE,
 	+@MAKEFLAGS= $(MAKE) --no-print-directory --silent .venv/.stamp >&2
 	+@$(DOCTOR) $(CONFIG) --format $(FORMAT)
 
-lint: .venv/.stamp ## ruff, mypy --strict, import boundaries
+lint: .venv/.stamp ## ruff and its formatting, mypy --strict, import boundaries
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 

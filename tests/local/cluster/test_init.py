@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from local.cluster import init
+from local.files import write_text
 
 
 class Node:
@@ -35,7 +36,8 @@ class Node:
             "log": str(self.run / f"{name}.log"),
             "digest": "-".join(argv),
         }
-        (self.run / "services" / f"{name}.json").write_text(json.dumps(spec))
+        # In one step, as `up` does: process 1 may be reading the folder for the signal before this one.
+        write_text(self.run / "services" / f"{name}.json", json.dumps(spec))
         self.process.send_signal(signal.SIGHUP)
 
     def remove(self, name: str) -> None:
