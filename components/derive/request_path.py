@@ -15,6 +15,10 @@ from policies.catalog.ray_releases import DIRECT_STREAMING, DIRECT_STREAMING_SIN
 
 HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
 NICENESS = "RAY_worker_niceness"
+ROUTER_TIMEOUT = "RAY_SERVE_HAPROXY_INGRESS_REQUEST_ROUTER_TIMEOUT_S"
+# HAProxy asks the router for each request and answers 503 where it says nothing for 5 s (ray 2.60.0: _private/constants.py,
+# ingress_request_router.lua.tmpl): on a node whose processors a starting engine keeps busy, requests of an update would fail.
+ROUTER_SECONDS = 60
 
 
 def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dict[str, str]:
@@ -32,6 +36,7 @@ def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dic
         env[HAPROXY] = "1"
     if direct:
         env[DIRECT_STREAMING] = "1"
+        env[ROUTER_TIMEOUT] = str(ROUTER_SECONDS)
     return env
 
 

@@ -33,8 +33,8 @@ def environment(service: dict[str, Any]) -> dict[str, str]:
     return planned.specs[0].ray_env
 
 
-STREAMED = {request_path.HAPROXY: "1", request_path.DIRECT_STREAMING: "1", request_path.NICENESS: "0"}
 PROXIED = {request_path.HAPROXY: "1", request_path.NICENESS: "0"}
+STREAMED = {**PROXIED, request_path.DIRECT_STREAMING: "1", request_path.ROUTER_TIMEOUT: "60"}
 
 
 def test_one_model_is_streamed_directly() -> None:
