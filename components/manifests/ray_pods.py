@@ -12,13 +12,12 @@ from components.manifests import compute_domain, engine_logs
 from components.manifests.pod_labels import labelled
 from components.manifests.serve_config import GROUP_STOCK, group_resource
 from components.node_pools import node_selector
+from components.node_resources import EFA_RESOURCE, GPU_RESOURCE
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
-GPU = "nvidia.com/gpu"
-EFA = "vpc.amazonaws.com/efa"
 # Only where neither the pool nor the person says what a node has.
 DEFAULT_CPU = 4.0
 DEFAULT_MEMORY_GIB = 16.0
@@ -73,7 +72,7 @@ def template(spec: ServiceSpec, group: GroupSpec, role: str) -> dict[str, Any]:
     """Pod template of a worker group."""
     limits, annotations = _gpu_limits(group)
     cpu, memory = group.cpu or DEFAULT_CPU, group.memory_gib or DEFAULT_MEMORY_GIB
-    env = {"FI_PROVIDER": "efa"} if EFA in limits else {}
+    env = {"FI_PROVIDER": "efa"} if EFA_RESOURCE in limits else {}
     made = _template(spec, spec.config.worker, role, env, cpu, memory, limits, group.pool, annotations, group.pool_name)
     return compute_domain.claimed(engine_logs.mounted(made, spec), spec, group)
 
@@ -129,7 +128,7 @@ def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
         # node's GPUs takes that part of its interfaces, so that the node's other GPUs can be used.
         interfaces, gpus_of_node = group.pool.efa_declared_interfaces or 1, group.pool.gpus_per_node or 1
         share = max(1, interfaces * min(group.gpus_per_pod, gpus_of_node) // gpus_of_node)
-        return {GPU: f"{group.gpus_per_pod}", EFA: f"{share}"}, {}
+        return {GPU_RESOURCE: f"{group.gpus_per_pod}", EFA_RESOURCE: f"{share}"}, {}
     sharing = group.pool.sharing if group.pool else None
     count = f"{group.gpus_per_pod}"
     if group.gpu_fraction and sharing and sharing.strategy == "kai":
@@ -144,7 +143,7 @@ def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
         return {f"nvidia.com/mig-{group.mig_profile}": count}, {}
     if sharing and sharing.strategy == "time_slicing" and sharing.rename_by_default:
         return {"nvidia.com/gpu.shared": count}, {}
-    return {GPU: count}, {}
+    return {GPU_RESOURCE: count}, {}
 
 
 def _template(

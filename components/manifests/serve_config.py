@@ -147,7 +147,7 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
 def _http(spec: ServiceSpec) -> dict[str, Any]:
     options: dict[str, Any] = {"host": "0.0.0.0", "port": spec.config.expose.port}
     idle = keep_alive_seconds(spec.config)
-    if spec.config.expose.ingress is not None and idle != IDLE_SECONDS:
+    if idle != IDLE_SECONDS:
         options["keep_alive_timeout_s"] = idle
     return options
 

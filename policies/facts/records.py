@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .quantities import real
+from .quantities import items, mapping, real
 
 Values = Mapping[str, Any]
 EMPTY: Values = {}
@@ -188,6 +188,11 @@ class PodGroup:
     host_shm: bool = False
     pod: Values = field(default_factory=dict)  # the pod spec as declared, for the rare check
 
+    @property
+    def main_container(self) -> Values:
+        """The container that Ray or the engine runs in: the first; empty where none is declared."""
+        return mapping(next(iter(items(self.pod.get("containers"))), {}))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -298,6 +303,11 @@ class Workload:
     ready_timeout_seconds: int | None = None
     spec: Values = field(default_factory=dict)  # the custom resource's spec as declared
     manifest: Values = field(default_factory=dict)
+
+    @property
+    def by_kuberay(self) -> bool:
+        """Whether KubeRay makes its pods."""
+        return self.kind.startswith("Ray")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 def labels(workload: Workload, group: PodGroup) -> dict[str, str]:
     """Labels of a group's pods that are known before the pods are: declared, and those that their controller adds (KubeRay: common/pod.go labelPod)."""
     known = {str(k): str(v) for k, v in group.labels.items()}
-    if workload.kind.startswith("Ray"):
+    if workload.by_kuberay:
         known["ray.io/is-ray-node"] = "yes"
         known["ray.io/node-type"] = "head" if group.head else "worker"
         known["ray.io/group"] = "headgroup" if group.head else group.name

@@ -163,7 +163,7 @@ def _no_connector(stack: Stack, seat: Seat, name: str) -> Iterator[Problem]:
         return
     near = closest_names(name, CONNECTORS, 1)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    main = mapping(next(iter(items(seat.group.pod.get("containers"))), {})) if seat.group is not None else {}
+    main = seat.group.main_container if seat.group is not None else {}
     image = str(main.get("image") or "")
     misspelt = bool(near) and abs(len(near[0]) - len(name)) <= 3
     own = bool(image) and not _UPSTREAM.match(image) and not misspelt

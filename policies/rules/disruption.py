@@ -41,7 +41,7 @@ def countable(stack: Stack) -> Iterator[Problem]:
         percent = str(spec.get("minAvailable", "")).endswith("%")
         if spec.get("maxUnavailable") is None and not percent:
             continue
-        ray = any(workload.kind.startswith("Ray") for workload, _ in found)
+        ray = any(workload.by_kuberay for workload, _ in found)
         if ray or (not found and any(key.startswith("ray.io/") for key in asked(_selector(item)))):
             given = "minAvailable in percent" if percent else "maxUnavailable"
             yield error(

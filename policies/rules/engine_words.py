@@ -32,11 +32,11 @@ Found = tuple[str, str]  # message, mend
 
 def words(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if workload.kind.startswith("Ray"):
+        if workload.by_kuberay:
             continue
         for engine in workload.engines:
             group = next((group for group in workload.groups if group.name in engine.groups), None)
-            main = mapping(next(iter(items(group.pod.get("containers"))), {})) if group is not None else {}
+            main = group.main_container if group is not None else {}
             for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0")):
                 yield error(engine.where, message, mend)
 

@@ -163,7 +163,7 @@ def _public(where: str, service: Mapping[str, Any], what: str, key: bool = False
 
 def authentication(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray") or workload.head is None or workload.auth_mode == "token":
+        if not workload.by_kuberay or workload.head is None or workload.auth_mode == "token":
             continue
         if before(workload.ray_version, "2.52.0"):
             message = f"Ray {workload.ray_version} has no token authentication: whoever reaches ports 8265 or 10001 inside the cluster network runs code"
@@ -178,7 +178,7 @@ def authentication(stack: Stack) -> Iterator[Problem]:
 
 def dashboard_delete(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray") or not before(workload.ray_version, "2.54.0"):
+        if not workload.by_kuberay or not before(workload.ray_version, "2.54.0"):
             continue
         token = workload.auth_mode == "token"
         kind = str(workload.head_service_type or "ClusterIP")

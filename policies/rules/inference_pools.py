@@ -23,9 +23,7 @@ def pools(stack: Stack) -> Iterator[Problem]:
     found = [item for item in stack.objects if item.kind == "InferencePool" and item.api_version.startswith(_GROUPS)]
     if not found:
         return
-    engines = [
-        (w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.kind.startswith("Ray") for g in w.groups
-    ]
+    engines = [(w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
     for item in found:
         spec = mapping(item.manifest.get("spec"))
         selector = spec.get("selector")

@@ -59,12 +59,7 @@ def _waits(item: Object, given: Mapping[str, Any]) -> tuple[int, str]:
 def _services(stack: Stack) -> set[tuple[str, str]]:
     """Services that lead to engines."""
     found = {(w.namespace, f"{w.name}-serve-svc") for w in stack.workloads if w.kind == "RayService"}
-    plain = [
-        (w.namespace, labels(w, g))
-        for w in stack.workloads
-        if w.engines and not w.kind.startswith("Ray")
-        for g in w.groups
-    ]
+    plain = [(w.namespace, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
     for item in stack.objects:
         if item.kind == "Service" and plain:
             selector = {str(k): str(v) for k, v in mapping(mapping(item.manifest.get("spec")).get("selector")).items()}

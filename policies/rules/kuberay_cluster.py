@@ -31,7 +31,7 @@ def cluster_spec(workload: Workload) -> Mapping[str, Any]:
 
 def ray_workloads(stack: Stack) -> Iterator[Workload]:
     """Workloads that KubeRay runs."""
-    return (workload for workload in stack.workloads if workload.kind.startswith("Ray"))
+    return (workload for workload in stack.workloads if workload.by_kuberay)
 
 
 def resources_twice(stack: Stack) -> Iterator[Problem]:

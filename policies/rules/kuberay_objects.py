@@ -121,7 +121,7 @@ def _submitters(spec: Mapping[str, Any]) -> list[Any]:
 
 def gates(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        spec = cluster_spec(workload) if workload.kind.startswith("Ray") else {}
+        spec = cluster_spec(workload) if workload.by_kuberay else {}
         for key, gate in _GATED.items():
             if spec.get(key):
                 yield warning(
@@ -142,7 +142,7 @@ def gates(stack: Stack) -> Iterator[Problem]:
 
 def containers(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray") or (workload.kind == "RayJob" and workload.spec.get("clusterSelector")):
+        if not workload.by_kuberay or (workload.kind == "RayJob" and workload.spec.get("clusterSelector")):
             continue
         if workload.head is None:
             if workload.spec:

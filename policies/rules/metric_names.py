@@ -23,7 +23,7 @@ _RENAMED_IN = "0.12"  # until then both names were there
 
 
 def names(stack: Stack) -> Iterator[Problem]:
-    engines = {(w.namespace, w.name): w for w in stack.workloads if w.engines and not w.kind.startswith("Ray")}
+    engines = {(w.namespace, w.name): w for w in stack.workloads if w.engines and not w.by_kuberay}
     for item in stack.objects:
         if item.kind not in ("PrometheusRule", "ScaledObject"):
             continue

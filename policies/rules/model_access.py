@@ -70,7 +70,7 @@ def _everywhere(seat: Seat) -> bool:
 
 def _from_a_secret(group: PodGroup) -> bool:
     """Whether a whole Secret becomes environment: what is in it is not seen, a token as likely as not."""
-    first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    first = group.main_container
     return any("secretRef" in mapping(each) for each in items(first.get("envFrom")))
 
 

@@ -59,7 +59,7 @@ def _suggest(name: str) -> str:
 
 def group_names(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray"):
+        if not workload.by_kuberay:
             continue
         names = [group.name for group in workload.groups]
         twice = {name for name in names if names.count(name) > 1} if len(names) < 200 else set()
@@ -102,7 +102,7 @@ def unique(stack: Stack) -> Iterator[Problem]:
                 "give one of them another name or namespace",
             )
         seen[key] = workload
-        if workload.kind.startswith("Ray"):
+        if workload.by_kuberay:
             services[(workload.namespace, f"{workload.name}-head-svc")] = workload.where
         if workload.kind == "RayService":
             services[(workload.namespace, f"{workload.name}-serve-svc")] = workload.where

@@ -149,7 +149,7 @@ def egress(stack: Stack) -> Iterator[Problem]:
 def ports(stack: Stack) -> Iterator[Problem]:
     """Plain engines that are closed, and opened on other ports than the one that they listen on."""
     for workload in stack.workloads:
-        if workload.kind.startswith("Ray") or not workload.engines or not workload.groups:
+        if workload.by_kuberay or not workload.engines or not workload.groups:
             continue
         group = workload.groups[0]
         port = listening(group)

@@ -17,6 +17,7 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._selectors import asked, labels
 from ._values import listed
+from .pod_resources import containers
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 _WITHOUT_SCALE = ("RayCluster", "RayJob", "RayService")
@@ -76,7 +77,7 @@ def _requests(item: Object, spec: Mapping[str, Any], workload: Workload) -> Iter
 
 
 def monitors(stack: Stack) -> Iterator[Problem]:
-    plain = [(w, g, labels(w, g)) for w in stack.workloads if not w.kind.startswith("Ray") for g in w.groups]
+    plain = [(w, g, labels(w, g)) for w in stack.workloads if not w.by_kuberay for g in w.groups]
     for item, spec in _objects(stack, "PodMonitor"):
         yield from _pod_monitor(item, spec, plain)
     services = [s for s, _ in _objects(stack, "Service")]
@@ -118,22 +119,22 @@ def _pod_monitor(item: Object, spec: Mapping[str, Any], plain: Pods) -> Iterator
                 f"select the labels of the pods of '{near[0]}'",
             )
     for workload, group in mine:
-        names = _names(group)
-        for endpoint in map(mapping, items(spec.get("podMetricsEndpoints"))):
-            port = endpoint.get("port")
-            if port is not None and str(port) not in names:
-                yield error(
-                    item.where,
-                    f"it scrapes port '{port}' by name, and pods of '{workload.name}' have {listed(sorted(names)) if names else 'no named port'}: nothing is scraped",
-                    "give the container's port that name, or name one that it has",
-                )
+        ports = [port for _, container in containers(group.pod) for port in items(container.get("ports"))]
+        for port, names in _not_named(spec.get("podMetricsEndpoints"), ports):
+            yield error(
+                item.where,
+                f"it scrapes port '{port}' by name, and pods of '{workload.name}' have {names}: nothing is scraped",
+                "give the container's port that name, or name one that it has",
+            )
 
 
-def _names(group: PodGroup) -> set[str]:
-    containers = [mapping(c) for key in ("containers", "initContainers") for c in items(group.pod.get(key))]
-    return {
-        str(mapping(port)["name"]) for c in containers for port in items(c.get("ports")) if mapping(port).get("name")
-    }
+def _not_named(endpoints: object, ports: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """(port that a monitor's endpoint names, names that there are) where no port has that name."""
+    names = {str(mapping(port)["name"]) for port in ports if mapping(port).get("name")}
+    for endpoint in map(mapping, items(endpoints)):
+        asked_for = endpoint.get("port")
+        if asked_for is not None and str(asked_for) not in names:
+            yield str(asked_for), listed(sorted(names)) if names else "no named port"
 
 
 def _one_apart(wanted: Mapping[str, str], given: Mapping[str, str]) -> bool:
@@ -151,16 +152,12 @@ def _service_monitor(item: Object, spec: Mapping[str, Any], services: Sequence[O
         given = {str(k): str(v) for k, v in mapping(mapping(service.manifest.get("metadata")).get("labels")).items()}
         if not wanted.items() <= given.items() or (spaces is not None and service.namespace not in spaces):
             continue
-        ports = [mapping(port) for port in items(mapping(service.manifest.get("spec")).get("ports"))]
-        names = {str(port["name"]) for port in ports if port.get("name")}
-        for endpoint in map(mapping, items(spec.get("endpoints"))):
-            port = endpoint.get("port")
-            if port is not None and str(port) not in names:
-                yield error(
-                    item.where,
-                    f"it scrapes port '{port}' by name, and Service '{service.name}' has {listed(sorted(names)) if names else 'no named port'}: nothing is scraped",
-                    "name the port of the Service",
-                )
+        for port, names in _not_named(spec.get("endpoints"), items(mapping(service.manifest.get("spec")).get("ports"))):
+            yield error(
+                item.where,
+                f"it scrapes port '{port}' by name, and Service '{service.name}' has {names}: nothing is scraped",
+                "name the port of the Service",
+            )
 
 
 class _View:

@@ -16,13 +16,13 @@ from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error
 
-from ._places import pods_of
+from ._places import EFA, pods_of
 from ._values import amount
 
 QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 SOURCE = "kubernetes v1.34: pkg/apis/core/validation/validation.go"
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
-_OTHERS = ("nvidia.com/gpu", "vpc.amazonaws.com/efa")
+_OTHERS = ("nvidia.com/gpu", EFA)
 _QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _MIB = 2**20
 

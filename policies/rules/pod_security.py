@@ -57,9 +57,7 @@ def images(stack: Stack) -> Iterator[Problem]:
         for group in pods_of(workload):
             seen = {str(c.get("image", "")) for c in _containers(mapping(group.pod))} or {group.image}
             for image in sorted(seen):
-                yield from _image(
-                    group.where, image, "head and workers" if workload.kind.startswith("Ray") else "its pods"
-                )
+                yield from _image(group.where, image, "head and workers" if workload.by_kuberay else "its pods")
     known = {id(w.manifest) for w in stack.workloads}
     for item in stack.objects:
         if item.kind in _WORKLOAD_KINDS and id(item.manifest) not in known:

@@ -25,19 +25,15 @@ _HOMES = ("HF_HOME", "HF_HUB_CACHE", "HOME", "XDG_CACHE_HOME")
 _SCRATCH = ("/tmp", "/var/tmp")
 
 
-def _first(group: PodGroup) -> Mapping[str, Any]:
-    return mapping(next(iter(items(group.pod.get("containers"))), {}))
-
-
 def _security(group: PodGroup, key: str) -> Any:
     """A field of the first container's security context, else of the pod's."""
-    own = mapping(_first(group).get("securityContext"))
+    own = mapping(group.main_container.get("securityContext"))
     return own[key] if key in own else mapping(group.pod.get("securityContext")).get(key)
 
 
 def _serving(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
     for workload in stack.workloads:
-        if workload.engines or workload.kind.startswith("Ray"):
+        if workload.engines or workload.by_kuberay:
             for group in pods_of(workload):
                 if group.pod:
                     yield workload, group
@@ -75,9 +71,7 @@ def writable(stack: Stack) -> Iterator[Problem]:
         mounts = _mounts(group)
         if not any(path.startswith(_SCRATCH) and not read_only for path, read_only in mounts.items()):
             needs = (
-                "Ray keeps sessions and sockets"
-                if workload.kind.startswith("Ray")
-                else "vLLM keeps sockets and compiled kernels"
+                "Ray keeps sessions and sockets" if workload.by_kuberay else "vLLM keeps sockets and compiled kernels"
             )
             yield error(
                 group.where,
@@ -90,7 +84,7 @@ def _mounts(group: PodGroup) -> dict[str, bool]:
     """Mount path -> whether it is read-only, of the first container."""
     volumes = {str(mapping(v).get("name")): mapping(v) for v in items(group.pod.get("volumes"))}
     found = {}
-    for mount in map(mapping, items(_first(group).get("volumeMounts"))):
+    for mount in map(mapping, items(group.main_container.get("volumeMounts"))):
         volume = volumes.get(str(mount.get("name")), {})
         fixed = any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI", "image"))
         claim = mapping(volume.get("persistentVolumeClaim"))
@@ -154,7 +148,7 @@ def folders(stack: Stack) -> Iterator[Problem]:
             if not group.pod or not (_ROOT.fullmatch(group.image) or _RAY.fullmatch(group.image)):
                 continue
             mounts = _mounts(group)
-            made = any(mapping(_first(group).get("lifecycle")).values())
+            made = any(mapping(group.main_container.get("lifecycle")).values())
             for name, path in _named(seat):
                 if (
                     not made

@@ -35,7 +35,7 @@ def _probes(group: PodGroup) -> Iterator[tuple[str, Mapping[str, Any], Mapping[s
 
 def _plain(stack: Stack) -> Iterator[tuple[Workload, PodGroup, Mapping[str, Any]]]:
     for workload in stack.workloads:
-        if workload.engines and not workload.kind.startswith("Ray"):
+        if workload.engines and not workload.by_kuberay:
             for group in workload.groups:
                 yield workload, group, mapping(workload.engines[0].engine_args)
 

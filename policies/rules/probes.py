@@ -45,7 +45,7 @@ def patience(probe: Mapping[str, Any] | None) -> int | None:
 def head_readiness(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         head = workload.head
-        if head is None or not workload.kind.startswith("Ray"):
+        if head is None or not workload.by_kuberay:
             continue
         for name, probe in (
             ("readiness", head.readiness_probe),
@@ -72,7 +72,7 @@ def kills_loading(stack: Stack) -> Iterator[Problem]:
         load = load_seconds(workload)
         for group in workload.groups:
             startup, liveness = patience(group.startup_probe), patience(group.liveness_probe)
-            if workload.kind.startswith("Ray") and not (group.liveness_probe and _asks_engine(group.liveness_probe)):
+            if workload.by_kuberay and not (group.liveness_probe and _asks_engine(group.liveness_probe)):
                 continue  # KubeRay's own and raylet probes do not wait for an engine
             if startup is not None:
                 limit, name = startup, "startup"

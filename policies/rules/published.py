@@ -135,10 +135,10 @@ def _is_alb(item: Object) -> bool:
 
 def keyed(workload: Workload | None) -> bool:
     """Whether vLLM itself asks for a key: plain vLLM with VLLM_API_KEY or --api-key. Ray Serve's ingress asks nobody."""
-    if workload is None or workload.kind.startswith("Ray") or not workload.groups:
+    if workload is None or workload.by_kuberay or not workload.groups:
         return False
     group = workload.groups[0]
-    main = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    main = group.main_container
     words = [str(word) for word in (*items(main.get("command")), *items(main.get("args")))]
     return "VLLM_API_KEY" in group.env or any("--api-key" in word for word in words)
 

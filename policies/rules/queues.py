@@ -31,7 +31,7 @@ def queue_label(stack: Stack, workload: Workload) -> str | None:
     for labels in (workload.labels, *(group.labels for group in workload.groups)):
         if labels.get(key):
             return str(labels[key])
-    if stack.batch_scheduler == "volcano" and not workload.kind.startswith("Ray"):
+    if stack.batch_scheduler == "volcano" and not workload.by_kuberay:
         # Volcano makes a PodGroup for a pod that has none, in the queue of this annotation (pg_controller_handler.go, v1.15.1).
         return next((str(g.annotations[POD_QUEUE]) for g in workload.groups if g.annotations.get(POD_QUEUE)), None)
     return None
@@ -39,7 +39,7 @@ def queue_label(stack: Stack, workload: Workload) -> str | None:
 
 def _scheduled(stack: Stack, workload: Workload) -> bool:
     """Whether the batch scheduler places the workload: all of KubeRay's, and Deployments that name it."""
-    if workload.kind.startswith("Ray"):
+    if workload.by_kuberay:
         return True
     names = {"kai": "kai-scheduler", "volcano": "volcano"}
     return any(group.scheduler_name == names.get(stack.batch_scheduler or "") for group in workload.groups)

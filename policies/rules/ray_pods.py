@@ -39,7 +39,7 @@ def commands(stack: Stack) -> Iterator[Problem]:
 
 
 def _command(group: PodGroup) -> str:
-    first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    first = group.main_container
     return " ".join(str(word) for key in ("command", "args") for word in items(first.get(key))).strip()
 
 
@@ -92,7 +92,7 @@ def shared_memory_on_disk(stack: Stack) -> Iterator[Problem]:
         if workload.kind not in _RAY and not workload.engines:
             continue
         for group in pods_of(workload):
-            first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+            first = group.main_container
             names = {
                 str(mapping(m).get("name"))
                 for m in items(first.get("volumeMounts"))

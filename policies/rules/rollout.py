@@ -93,11 +93,11 @@ def steps(stack: Stack) -> Iterator[Problem]:
 def grace(stack: Stack) -> Iterator[Problem]:
     """Time between the order to end and the kill, against what a preStop hook takes of it."""
     for workload in stack.workloads:
-        if workload.kind.startswith("Ray") or not workload.engines:
+        if workload.by_kuberay or not workload.engines:
             continue
         for group in workload.groups:
             total = 30 if group.termination_grace_seconds is None else group.termination_grace_seconds
-            first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+            first = group.main_container
             waits = _sleep(mapping(mapping(first.get("lifecycle")).get("preStop")))
             if total <= 0:
                 yield warning(

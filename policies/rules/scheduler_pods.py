@@ -26,7 +26,7 @@ _VGPU = "volcano.sh/vgpu-"
 def pods(stack: Stack) -> Iterator[Problem]:
     queues = _Queues(stack)
     for workload in stack.workloads:
-        if workload.kind.startswith("Ray"):
+        if workload.by_kuberay:
             continue
         for group in workload.groups:
             own = _OF.get(group.scheduler_name or "")

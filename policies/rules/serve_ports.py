@@ -116,7 +116,7 @@ def _listening(workload: Workload) -> Iterator[Problem]:
 def probed(stack: Stack) -> Iterator[Problem]:
     """Probes of a plain engine ask the port that it listens on."""
     for workload in stack.workloads:
-        if workload.kind.startswith("Ray") or not workload.engines:
+        if workload.by_kuberay or not workload.engines:
             continue
         for group in workload.groups:
             listens = listening(group)

@@ -36,7 +36,7 @@ def _alb_idle(item: Object) -> int | None:
 
 def _kept(stack: Stack, workload: Workload) -> int | None:
     """Seconds that the endpoint's server keeps an idle connection."""
-    if workload.kind.startswith("Ray"):
+    if workload.by_kuberay:
         given = whole(mapping(workload.serve_config.get("http_options")).get("keep_alive_timeout_s"))
         if given is not None:
             return given
@@ -54,7 +54,7 @@ def idle(stack: Stack) -> Iterator[Problem]:
         here = _kept(stack, workload) if workload is not None and there is not None else None
         if workload is None or here is None or there is None or here > there:
             continue
-        ray = workload.kind.startswith("Ray")
+        ray = workload.by_kuberay
         yield warning(
             item.where,
             f"the load balancer keeps idle connections {there} s and the server behind it {here} s: a request on one that has just ended is answered with 502",

@@ -44,7 +44,7 @@ def controllers(stack: Stack) -> Iterator[Problem]:
 def _manifests(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
     known = set()
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray") and workload.manifest:
+        if not workload.by_kuberay and workload.manifest:
             known.add(id(workload.manifest))
             yield workload.where, workload.manifest
     for item in stack.objects:
@@ -66,7 +66,7 @@ class _Pods:
             for group in (*workload.groups, *((workload.head,) if workload.head else ())):
                 given = labels(workload, group)
                 self.all.setdefault(workload.namespace, []).append(given)
-                if workload.engines and not workload.kind.startswith("Ray"):
+                if workload.engines and not workload.by_kuberay:
                     self.engines.setdefault(workload.namespace, []).append((workload, group, given))
         for item in stack.objects:
             spec = mapping(item.manifest.get("spec"))
@@ -76,7 +76,7 @@ class _Pods:
 
 def services(stack: Stack) -> Iterator[Problem]:
     found = [item for item in stack.objects if item.kind == "Service" and item.api_version == "v1"]
-    if not found or all(workload.kind.startswith("Ray") for workload in stack.workloads):
+    if not found or all(workload.by_kuberay for workload in stack.workloads):
         return
     pods = _Pods(stack)
     for item in found:

@@ -74,7 +74,7 @@ def _shm(workload: Workload, group: PodGroup) -> tuple[int | None, str]:
         return group.shm_mib, "as declared"
     if _mount(group) is not None:
         return None, ""  # a volume without sizeLimit: half of the node's memory
-    if workload.kind.startswith("Ray"):
+    if workload.by_kuberay:
         if "plasma-directory" in group.ray_start_params:
             return DEFAULT_SHM_MIB, "the container's own: with plasma-directory KubeRay mounts none"
         return group.memory_mib, "KubeRay's own, the memory limit"
@@ -82,7 +82,7 @@ def _shm(workload: Workload, group: PodGroup) -> tuple[int | None, str]:
 
 
 def _mount(group: PodGroup) -> str | None:
-    first = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    first = group.main_container
     for mount in map(mapping, items(first.get("volumeMounts"))):
         if mount.get("mountPath") == "/dev/shm":
             return str(mount.get("name", ""))

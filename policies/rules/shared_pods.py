@@ -99,7 +99,7 @@ def parallel(stack: Stack) -> Iterator[Problem]:
 
 def unseen_by_ray(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if not workload.kind.startswith("Ray"):
+        if not workload.by_kuberay:
             continue
         for group in workload.groups:
             resource = group.gpu_resource

@@ -74,7 +74,7 @@ def one_scheduler(stack: Stack) -> Iterator[Problem]:
 def operator(stack: Stack) -> Iterator[Problem]:
     if not stack.complete or stack.cluster != "aws" or not stack.releases:
         return
-    ray = [workload for workload in stack.workloads if workload.kind.startswith("Ray")]
+    ray = [workload for workload in stack.workloads if workload.by_kuberay]
     if ray and not releases(stack, "kuberay-operator"):
         yield error(
             ray[0].where,

@@ -5,8 +5,7 @@ Not for: mounts without a volume (pod_template.py), or disks of nodes (pool_disk
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from policies.facts import Object, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, mib
@@ -68,7 +67,7 @@ def shared(stack: Stack) -> Iterator[Problem]:
 
 
 def _count(workload: Workload, group: PodGroup) -> float:
-    if workload.kind.startswith("Ray"):
+    if workload.by_kuberay:
         return pods_at_most(workload, group)
     return group.max if group.max is not None else 1
 
@@ -125,7 +124,7 @@ def size(stack: Stack) -> Iterator[Problem]:
 
 
 def _paths(group: PodGroup, volume: str) -> list[str]:
-    first: Mapping[str, Any] = mapping(next(iter(items(group.pod.get("containers"))), {}))
+    first = group.main_container
     return [
         str(m.get("mountPath", "")).casefold()
         for m in map(mapping, items(first.get("volumeMounts")))
