@@ -75,6 +75,9 @@ def _addons(versions: dict[str, str]) -> dict[str, str]:
 
 
 def _tags(tags: Labels) -> Labels:
+    # 50 a resource (https://docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html); Karpenter's nodes get six from Karpenter.
+    if len(tags) > 44:
+        raise ValueError(f"{len(tags)} tags; AWS takes 50 a resource, of which up to 6 are set for it: give at most 44")
     for key, value in tags.items():
         if key.lower().startswith("aws:"):
             raise ValueError(f"tag '{key}': the prefix aws: belongs to AWS; use another key")

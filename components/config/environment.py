@@ -10,6 +10,7 @@ from policies.catalog.karpenter import own_tag
 
 from .base import Env, Json, Name, Strict
 from .clusters import AwsCluster, Cluster, ExistingCluster
+from .names import ImageRepository
 from .pools import Pools
 from .services import Service
 from .software import Budget, Queue, Software, VersionOverrides
@@ -32,7 +33,7 @@ class Environment(Strict):
     """Node pools, by name."""
     queues: dict[Name, Queue] = {}
     """Queues of the batch scheduler, by name."""
-    image: str | None = None
+    image: ImageRepository | None = None
     """Image repository of the services, e.g. <account>.dkr.ecr.<region>.amazonaws.com/llm-serve."""
     models: dict[str, Json] = {}
     """Further model rows, by id, for models that the catalog does not have."""

@@ -12,7 +12,7 @@ from serve_apps import APPS
 from .access import ApiKeys, ExternalSecret, GatewayRoute, Ingress, Metrics, NetworkPolicy
 from .base import Env, Json, Labels, Name, NonNegative, Positive, PositiveFloat, SecretKey, Strict, Toleration
 from .models import Model
-from .names import ObjectName
+from .names import ImageRepository, ImageTag, ObjectName
 from .observability import Logs, Tracing
 from .scaling import Scaling
 
@@ -20,9 +20,9 @@ from .scaling import Scaling
 class Image(Strict):
     """Image of head and workers."""
 
-    repository: str | None = None
+    repository: ImageRepository | None = None
     """Repository without tag; the environment's `image` when not given."""
-    tag: str | None = None
+    tag: ImageTag | None = None
     """Tag; derived from the versions and the content of serve_apps/, so that code and image cannot drift apart."""
     digest: str | None = Field(default=None, pattern="^sha256:[0-9a-f]{64}$")
     """Digest, which wins over the tag."""

@@ -45,6 +45,7 @@ SUBNETS = ["subnet-0a", "subnet-0b"]
         ({"addon_versions": {"core-dns": "v1.12.4-eksbuild.1"}}, "did you mean 'coredns'?"),
         ({"addon_versions": {"coredns": "1.12"}}, "like v1.12.4-eksbuild.1"),
         ({"tags": {"aws:team": "a"}}, "the prefix aws: belongs to AWS"),
+        ({"tags": {f"k{n}": "a" for n in range(45)}}, "45 tags; AWS takes 50 a resource"),
     ],
 )
 def test_a_cluster_that_aws_would_not_take_is_refused_with_what_it_takes(cluster: dict[str, Any], says: str) -> None:

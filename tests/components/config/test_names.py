@@ -45,6 +45,11 @@ def test_no_path_at_all_would_publish_every_path() -> None:
         ({"service_account": "a" * 254}, "service_account"),
         ({"metrics": {"labels": {"a": "c d"}}}, "label a has value 'c d', which Kubernetes does not take"),
         ({"network": {"operators": [{"namespace": "a", "pods": {"a b": "c"}}]}}, "label key 'a b' is none"),
+        ({"image": {"repository": "rayproject/ray-llm:2.60.0-py311-cu128"}}, "a repository is named without tag or digest; give those as tag and digest"),
+        ({"image": {"repository": "localhost:5000/llm@sha256:" + "0" * 64}}, "a repository is named without tag or digest"),
+        ({"image": {"repository": "rayproject/Ray-LLM"}}, "a repository is [host[:port]/]name, the name in lower case"),
+        ({"image": {"repository": "https://registry.example.com/llm"}}, "a repository is [host[:port]/]name"),
+        ({"image": {"tag": "a b"}}, "image.tag"),
         ({"secrets": {"Team": {"store": "aws", "keys": {"a": {"name": "b"}}}}}, "secrets.Team"),
         ({"secrets": {"team": {"store": "My Store", "keys": {"a": {"name": "b"}}}}}, "secrets.team.store"),
         ({"secrets": {"team": {"store": "aws", "keys": {"a b": {"name": "b"}}}}}, "secrets.team.keys"),
@@ -52,6 +57,11 @@ def test_no_path_at_all_would_publish_every_path() -> None:
 )  # fmt: skip
 def test_a_name_or_label_in_another_form_is_refused(service: dict[str, Any], says: str) -> None:
     assert says in problem(**service)
+
+
+@pytest.mark.parametrize("repository", ["llm-serve", "rayproject/ray-llm", "localhost:5000/llm", "localhost/llm-serve", "Registry.Example.com/a/b_c.d--e", "123456789012.dkr.ecr.us-east-1.amazonaws.com/llm-serve"])  # fmt: skip
+def test_a_repository_passes(repository: str) -> None:
+    parse({"image": repository, "services": {"chat": {"models": {"a": {}}, "image": {"repository": repository, "tag": "v1.0_a-B"}}}})  # fmt: skip
 
 
 def test_names_as_people_have_them_pass() -> None:
