@@ -12,9 +12,9 @@ from typing import Any
 
 from policies.catalog import ray_releases
 
-from . import ray, vllm
+from . import pods, ray, vllm
 from .quantities import items, mapping, whole
-from .records import Object, Values, Workload
+from .records import Object, PodGroup, Values, Workload
 
 _TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 _GPU = re.compile(r"gpu|^nvidia\.com/mig-")  # generous: KubeRay's own test is stricter and belongs to the rules
@@ -62,14 +62,11 @@ def workload(manifest: Values) -> Workload:
     templated = _templated(manifest) or manifest
     place = where(manifest)
     read = vllm.read(templated, where=place, versions=versions)
-    hosts = whole(mapping(mapping(manifest.get("spec")).get("leaderWorkerTemplate")).get("size")) or 1
-    return replace(
-        read,
-        kind=kind,
-        groups=tuple(replace(group, hosts=hosts) for group in read.groups),
-        spec=mapping(manifest.get("spec")),
-        manifest=manifest,
-    )
+    if kind == "LeaderWorkerSet":
+        groups = _leader_and_workers(manifest, read.groups[0], place)
+        names = tuple(group.name for group in groups)
+        read = replace(read, groups=groups, engines=tuple(replace(each, groups=names) for each in read.engines))
+    return replace(read, kind=kind, spec=mapping(manifest.get("spec")), manifest=manifest)
 
 
 def read(manifest: Values) -> Object:
@@ -135,6 +132,19 @@ def _templated(manifest: Values) -> dict[str, Any] | None:
         template = pods.get("leaderTemplate") or pods.get("workerTemplate")
         return {**head, "spec": {"replicas": whole(spec.get("replicas")) or 1, "template": mapping(template)}}
     return None
+
+
+def _leader_and_workers(manifest: Values, leader: PodGroup, place: str) -> tuple[PodGroup, ...]:
+    """A replica of a LeaderWorkerSet is `size` pods: one group where all are alike, else the leader and the others."""
+    of_group = mapping(mapping(manifest.get("spec")).get("leaderWorkerTemplate"))
+    size = whole(of_group.get("size")) or 1
+    if not of_group.get("leaderTemplate") or not of_group.get("workerTemplate"):
+        return (replace(leader, hosts=size),)
+    if size == 1:
+        return (leader,)
+    workers = pods.read(mapping(of_group["workerTemplate"]), name=f"{leader.name}-workers", where=f"{place}: workers")
+    counts = {"min": leader.min, "replicas": leader.replicas, "max": leader.max}
+    return (replace(leader, where=f"{place}: leader"), replace(workers, hosts=size - 1, **counts))
 
 
 def _takes_gpu(templated: Values) -> bool:

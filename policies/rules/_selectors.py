@@ -20,9 +20,10 @@ def labels(workload: Workload, group: PodGroup) -> dict[str, str]:
         known["ray.io/group"] = "headgroup" if group.head else group.name
         if workload.kind == "RayCluster":
             known["ray.io/cluster"] = workload.name
-    elif workload.kind == "LeaderWorkerSet":  # its leader, which starts the engine (lws: api/leaderworkerset/v1)
+    elif workload.kind == "LeaderWorkerSet":  # lws: api/leaderworkerset/v1
         known["leaderworkerset.sigs.k8s.io/name"] = workload.name
-        known["leaderworkerset.sigs.k8s.io/worker-index"] = "0"
+        if group is workload.groups[0]:  # the leader, which starts the engine; a worker's index is any other
+            known["leaderworkerset.sigs.k8s.io/worker-index"] = "0"
     elif workload.kind == "Job":
         known["batch.kubernetes.io/job-name"] = known["job-name"] = workload.name
     return known
@@ -44,7 +45,7 @@ class Selectors:
     """Objects by namespace and by the rarest of the labels that they ask for: pods among thousands meet their own."""
 
     def __init__(self, items: Iterable[Object], selector: Callable[[Values], object]) -> None:
-        found = [(item, list(asked(selector(mapping(item.manifest.get("spec")))).items())) for item in items]
+        found = [(item, list(asked(selector(item.spec)).items())) for item in items]
         often = Counter((item.namespace, *pair) for item, pairs in found for pair in pairs)
         self._by_label: dict[tuple[str, Pair], list[tuple[int, Object]]] = {}
         for place, (item, pairs) in enumerate(found):

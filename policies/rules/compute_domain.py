@@ -27,10 +27,9 @@ _SWITCHES = ("NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE")
 def domains(stack: Stack) -> Mapping[str, list[Object]]:
     """ComputeDomains by the ResourceClaimTemplate that is made for each."""
     found: dict[str, list[Object]] = {}
-    for thing in stack.objects:
-        if thing.kind == _KIND and thing.api_version.startswith("resource.nvidia.com/"):
-            name = dig(thing.manifest, "spec", "channel", "resourceClaimTemplate", "name")
-            found.setdefault(str(name or ""), []).append(thing)
+    for thing in stack.of_kind(_KIND, group="resource.nvidia.com/"):
+        name = dig(thing.spec, "channel", "resourceClaimTemplate", "name")
+        found.setdefault(str(name or ""), []).append(thing)
     return found
 
 
@@ -44,7 +43,7 @@ def _of_domain(stack: Stack) -> Iterator[tuple[Workload, PodGroup, Mapping[str, 
     if not known:
         return
     for workload in stack.workloads:
-        for group in (*((workload.head,) if workload.head else ()), *workload.groups):
+        for group in workload.pod_groups:
             for claim in _claims(group):
                 found = known.get(str(claim.get("resourceClaimTemplateName") or ""))
                 if found:
@@ -72,7 +71,8 @@ def channel(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
     for workload in stack.workloads:
         for group in workload.groups:
-            if group.hosts < 2 or not group.gpus:
+            together = group.hosts if workload.by_kuberay else sum(each.hosts for each in workload.groups)
+            if together < 2 or not group.gpus:
                 continue
             nodes = _nodes(index, group)
             if nodes is None:
@@ -80,7 +80,7 @@ def channel(stack: Stack) -> Iterator[Problem]:
             if not _claims(group):
                 yield warning(
                     group.where,
-                    f"a replica has {group.hosts} pods on {nodes}, which NVLink joins, and they claim no IMEX channel: vLLM turns NVLink between "
+                    f"a replica has {together} pods on {nodes}, which NVLink joins, and they claim no IMEX channel: vLLM turns NVLink between "
                     "nodes off, and they talk over EFA or TCP, many times slower",
                     "leave worker.compute_domain out, which derives it; or claim the resourceClaimTemplate of a ComputeDomain in the pod and in its first container",
                 )

@@ -51,17 +51,25 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
         if seat.ray or group is None:
             continue
         backend = seat.args.get("distributed_executor_backend")
-        if backend is None and group.hosts > 1 and before(seat.workload.vllm_version, _NO_FALLBACK):
+        several = sum(each.hosts for each in seat.groups) > 1
+        if backend is None and several and before(seat.workload.vllm_version, _NO_FALLBACK):
             backend = "ray"
         # Pods of a LeaderWorkerSet that Ray joins count together; processes do not leave their pod.
-        have, need = ray_gpus(group) * (max(1, group.hosts) if backend == "ray" else 1), seat.ranks
+        joined = sum(ray_gpus(each) * max(1, each.hosts) for each in seat.groups)
+        have, need = joined if backend == "ray" else ray_gpus(group), seat.ranks
         if have >= 1 and need > have and not seat.args.get("nnodes"):
             yield error(
                 seat.engine.where,
-                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and its pod has "
-                f"{amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod",
+                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and "
+                + (
+                    f"the pods of its group have {amount(have)} together: it waits for the others"
+                    if several and backend == "ray"
+                    else f"its pod has {amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod"
+                ),
                 "set distributed_executor_backend to ray, which joins the pods of the group"
-                if group.hosts > 1 and backend is None
+                if several and backend is None
+                else "raise leaderWorkerTemplate.size, or give each of its pods more GPUs"
+                if seat.workload.kind == "LeaderWorkerSet"
                 else "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
             )
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from policies.catalog.architectures import FIRST_VLLM, LAST_VLLM
 from policies.catalog.ray_releases import BY_MINOR, DATA_PARALLEL_SINCE, SERVE_LLM_SINCE, RayRelease, release_of
-from policies.facts import PodGroup, Stack, Workload
+from policies.facts import Stack
 from policies.finding import Problem, Rule, Severity, error, warning
 
 from ._engines import RAY_KINDS, ray_version, seats, vllm_version
@@ -54,10 +54,6 @@ def image_of(reference: str) -> Image:
     )
 
 
-def _pods(workload: Workload) -> list[PodGroup]:
-    return [*([workload.head] if workload.head else []), *workload.groups]
-
-
 def _minor(text: str | None) -> str | None:
     numbers = version(text)
     return f"{numbers[0]}.{numbers[1]}" if numbers and len(numbers) >= 2 else None
@@ -65,29 +61,31 @@ def _minor(text: str | None) -> str | None:
 
 def images(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        if workload.kind not in RAY_KINDS or workload.head is None:
+        first = workload.head if workload.kind in RAY_KINDS else None
+        if workload.kind == "LeaderWorkerSet" and workload.groups:
+            first = workload.groups[0]
+        if first is None:
             continue
-        head = workload.head
-        known = image_of(head.image)
+        role, known = "head" if first.head else "leader", image_of(first.image)
         for group in workload.groups:
-            if group.image == head.image or not group.image or not head.image:
+            if group.image == first.image or not group.image or not first.image:
                 continue
             mine = image_of(group.image)
             for what, ours, theirs in (("Ray", mine.ray, known.ray), ("Python", mine.python, known.python)):
                 if ours and theirs and ours != theirs:
                     yield error(
                         group.where,
-                        f"its image has {what} {ours} and the head's {theirs}: a worker joins only a head of the same {what}",
-                        "use one image for head and workers",
+                        f"its image has {what} {ours} and the {role}'s {theirs}: a worker joins only a {role} of the same {what}",
+                        f"use one image for {role} and workers",
                     )
                     break
             else:
                 yield warning(
                     group.where,
-                    f"its image {group.image} is not the head's {head.image}: Ray and Python must be the same in both",
-                    "use one image for head and workers, or make sure of it",
+                    f"its image {group.image} is not the {role}'s {first.image}: Ray and Python must be the same in both",
+                    f"use one image for {role} and workers, or make sure of it",
                 )
-        for pod in _pods(workload):
+        for pod in workload.pod_groups if workload.by_kuberay else ():
             found = image_of(pod.image).ray
             if found and workload.ray_version and version(found) != version(workload.ray_version):
                 yield error(
@@ -102,7 +100,7 @@ def ray_vllm(stack: Stack) -> Iterator[Problem]:
         if not workload.engines or workload.kind not in RAY_KINDS:
             continue
         ray = ray_version(stack, workload)
-        found = next((image_of(pod.image).vllm for pod in _pods(workload) if image_of(pod.image).vllm), None)
+        found = next((image_of(pod.image).vllm for pod in workload.pod_groups if image_of(pod.image).vllm), None)
         vllm, row = found or vllm_version(stack, workload), release_of(ray)
         if row is not None and vllm is not None:
             for severity, message, mend in _pair(ray or "", vllm, row):
@@ -172,7 +170,7 @@ def serve_llm(stack: Stack) -> Iterator[Problem]:
                     f"data parallel needs build_dp_openai_app, which came with Ray {DATA_PARALLEL_SINCE}, and this is Ray {ray}",
                     f"use Ray {DATA_PARALLEL_SINCE} or newer, or replicas without data parallel",
                 )
-        bad = next((pod for pod in _pods(workload) if "ray-llm:2.44.1" in pod.image), None)
+        bad = next((pod for pod in workload.pod_groups if "ray-llm:2.44.1" in pod.image), None)
         if bad is not None:
             yield warning(
                 bad.where,

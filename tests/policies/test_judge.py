@@ -65,12 +65,34 @@ def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, t
 def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> None:
     both = f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}"
     assert [each for each in found(file(tmp_path, both)) if each["severity"] == "error"] == []
-    memory = "        volumeMounts: [{mountPath: /dev/shm, name: shm}]\n      volumes: [{name: shm, emptyDir: {medium: Memory}}]"
-    group = LEADER_WORKER_SET.replace(
-        'resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}\n    workerTemplate',
-        f'resources: {{limits: {{nvidia.com/gpu: "8", memory: 1124Gi}}}}\n  {memory.replace(chr(10), chr(10) + "  ")}\n    workerTemplate',
-    )
-    assert [each for each in found(file(tmp_path, group)) if each["severity"] == "error"] == []
+    assert [
+        each for each in found(file(tmp_path, _with_memory(LEADER_WORKER_SET))) if each["severity"] == "error"
+    ] == []
+
+
+def _with_memory(group: str) -> str:
+    """Leader and workers with a /dev/shm of their own."""
+    limits = 'resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}\n'
+    mount = "          volumeMounts: [{mountPath: /dev/shm, name: shm}]\n"
+    return group.replace(limits, f"{limits}{mount}        volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (('nvidia.com/gpu: "8"', 'nvidia.com/gpu: "4"'), "topology-one-pod"),
+        (("image: vllm/vllm-openai:v0.11.2", "image: vllm/vllm-openai:v0.12.0"), "version-images"),
+        (("name: vllm-worker", "name: vllm-worker\n          env: [{name: HF_TOKEN, value: hf_abcdefghijklmnopqrstuvwxyzabcdefgh}]"), "secret-environment"),
+        (("mountPath: /dev/shm", "mountPath: /shm"), "network-shared-memory"),
+    ],
+)  # fmt: skip
+def test_workers_of_a_leader_worker_set_are_judged_as_its_leader_is(
+    tmp_path: Path, change: tuple[str, str], rule: str
+) -> None:
+    leader, workers = _with_memory(LEADER_WORKER_SET).split("    workerTemplate:")
+    assert change[0] in workers
+    wrong = f"{leader}    workerTemplate:{workers.replace(*change)}"
+    assert rule in {each["rule"] for each in found(file(tmp_path, wrong))}
 
 
 @pytest.mark.parametrize(
@@ -180,7 +202,7 @@ def test_a_missing_file_and_a_wrong_option_are_said_plainly(tmp_path: Path) -> N
 
 def test_the_table_keeps_brackets_of_messages_and_counts(tmp_path: Path) -> None:
     result = run(file(tmp_path, LEADER_WORKER_SET))
-    assert "1 objects judged: 1 errors, 2 warnings" in result.output
+    assert "1 objects judged: 2 errors, 2 warnings" in result.output
     assert "network-shared-memory" in result.output
     claim = PRODUCTION_STACK.replace("mountPath: /dev/shm", "mountPath: /shm").replace("[{mountPath", "[{mountPath")
     assert "volumeMounts: [{name: shm, mountPath: /dev/shm}]" in " ".join(run(file(tmp_path, claim)).output.split())

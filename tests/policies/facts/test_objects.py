@@ -63,7 +63,9 @@ def test_a_leader_worker_set_is_one_engine_over_several_pods() -> None:
     assert (got.kind, got.where, got.vllm_version) == ("LeaderWorkerSet", "LeaderWorkerSet default/vllm", "0.11.2")
     (engine,) = got.engines
     assert (engine.source, engine.tensor, engine.pipeline) == ("meta-llama/Meta-Llama-3.1-405B-Instruct", 8, 2)
-    assert (got.groups[0].hosts, got.groups[0].replicas, got.groups[0].gpus) == (2, 2, 8)
+    leader, workers = got.groups
+    assert (leader.hosts, leader.replicas, leader.gpus) == (1, 2, 8)
+    assert (workers.hosts, workers.replicas, workers.gpus, workers.where) == (1, 2, 8, f"{got.where}: workers")
     assert set(engine.engine_args) == {"tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"}
 
 
