@@ -62,7 +62,7 @@ def of_cluster_policy(item: Object) -> Release | None:
         version=None,
         repository=None,
         namespace=None,
-        values=mapping(item.manifest.get("spec")),
+        values=item.spec,
         kind="manifests",
     )
 

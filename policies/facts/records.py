@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal
 
 from .quantities import items, mapping, real
@@ -305,6 +306,11 @@ class Workload:
     manifest: Values = field(default_factory=dict)
 
     @property
+    def pod_groups(self) -> tuple[PodGroup, ...]:
+        """Head and worker groups."""
+        return (*((self.head,) if self.head else ()), *self.groups)
+
+    @property
     def by_kuberay(self) -> bool:
         """Whether KubeRay makes its pods."""
         return self.kind.startswith("Ray")
@@ -320,6 +326,18 @@ class Object:
     namespace: str
     where: str
     manifest: Values
+
+    @property
+    def spec(self) -> Values:
+        return mapping(self.manifest.get("spec"))
+
+    @property
+    def labels(self) -> Values:
+        return mapping(mapping(self.manifest.get("metadata")).get("labels"))
+
+    @property
+    def annotations(self) -> Values:
+        return mapping(mapping(self.manifest.get("metadata")).get("annotations"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,3 +427,15 @@ class Stack:
     present: tuple[str, ...] = ()  # charts whose software is said to be there already
     models: Mapping[str, Any] = field(default_factory=dict)  # further model rows, by id
     unread: tuple[Unread, ...] = ()  # of our own config; nothing at the pack's door
+    _by_kind: Mapping[str, list[tuple[int, Object]]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[str, list[tuple[int, Object]]] = {}
+        for place, item in enumerate(self.objects):
+            found.setdefault(item.kind, []).append((place, item))
+        object.__setattr__(self, "_by_kind", found)
+
+    def of_kind(self, *kinds: str, group: str = "") -> tuple[Object, ...]:
+        """Objects of these kinds, in their order; of API versions that begin with `group` where one is given."""
+        found = [each for kind in kinds for each in self._by_kind.get(kind, ())]
+        return tuple(item for _, item in sorted(found, key=itemgetter(0)) if item.api_version.startswith(group))

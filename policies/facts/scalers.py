@@ -32,7 +32,7 @@ def read(item: Object) -> Scaler | None:
     """The scaler in an object; None for anything else."""
     if item.kind not in KINDS:
         return None
-    spec = mapping(item.manifest.get("spec"))
+    spec = item.spec
     target = mapping(spec.get("scaleTargetRef"))
     keda = item.kind == "ScaledObject"
     low = whole(spec.get("minReplicaCount" if keda else "minReplicas"))

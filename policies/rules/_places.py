@@ -252,11 +252,6 @@ def nodes_at_least(parts: Iterable[tuple[float, int]]) -> int:
     return max(whole_nodes, big)
 
 
-def pods_of(workload: Workload) -> tuple[PodGroup, ...]:
-    """Head and worker groups."""
-    return ((workload.head,) if workload.head else ()) + workload.groups
-
-
 def engine_pods(workload: Workload, engine: Engine) -> int:
     """Pods one replica of an engine needs at once, from the GPUs its pods bring."""
     per_pod = max((ray_gpus(group) for group in engine_groups(workload, engine)), default=0.0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from policies.facts import PodGroup, Stack
 from policies.finding import Problem, Rule, warning
 
-from ._places import Places, places, pods_of
+from ._places import Places, places
 from ._values import listed
 
 
@@ -18,7 +18,7 @@ def architecture(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
     for workload in stack.workloads:
         by_image: dict[str, list[tuple[PodGroup, frozenset[str]]]] = {}
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             kinds = _kinds(index, group)
             if kinds:
                 by_image.setdefault(group.image, []).append((group, kinds))

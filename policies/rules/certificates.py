@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from policies.facts import Stack
-from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error
 
 _ARN = re.compile(
@@ -20,10 +19,8 @@ _KEYS = (
 
 def certificates(stack: Stack) -> Iterator[Problem]:
     region = next((zone.rstrip("abcdef") for zone in stack.zones), None)
-    for item in stack.objects:
-        if item.kind not in ("Ingress", "Service"):
-            continue
-        annotations = mapping(mapping(item.manifest.get("metadata")).get("annotations"))
+    for item in stack.of_kind("Ingress", "Service"):
+        annotations = item.annotations
         for key in _KEYS:
             for arn in filter(None, (part.strip() for part in str(annotations.get(key) or "").split(","))):
                 match = _ARN.fullmatch(arn)

@@ -153,9 +153,9 @@ def karpenter_fields(stack: Stack) -> Iterator[Problem]:
 
 def _karpenter_objects(stack: Stack) -> Iterator[tuple[str, str, Values]]:
     """(where, kind, spec): the objects that are declared; of pools whose objects come later, what these will have."""
-    classes = [each for each in stack.objects if each.kind == "EC2NodeClass"]
+    classes = stack.of_kind("EC2NodeClass")
     for each in classes:
-        yield each.where, each.kind, mapping(each.manifest.get("spec"))
+        yield each.where, each.kind, each.spec
     for pool in stack.pools:
         if pool.kind != "karpenter":
             continue

@@ -42,9 +42,7 @@ def configs(release: Release) -> dict[str, Mapping[str, Any]]:
 def _config_maps(stack: Stack) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Configurations of the plugin in ConfigMaps that are seen, by the map's place."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for item in stack.objects:
-        if item.kind != "ConfigMap":
-            continue
+    for item in stack.of_kind("ConfigMap"):
         for key, text in mapping(item.manifest.get("data")).items():
             entry = mapping(_parsed(text)) if isinstance(text, str) and "version: v1" in text else {}
             if "sharing" in entry or "migStrategy" in mapping(entry.get("flags")):

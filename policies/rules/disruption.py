@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import Object, PodGroup, Stack, Values, Workload
-from policies.facts.quantities import mapping, whole
+from policies.facts.quantities import whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_at_rest
@@ -19,21 +19,21 @@ Pods = tuple[Workload, PodGroup]
 
 def _budgets(stack: Stack) -> list[tuple[Object, Values, list[Pods]]]:
     """(budget, its spec, groups of pods that it selects) of budgets that select by labels alone."""
-    found = [each for each in stack.objects if each.kind == "PodDisruptionBudget" and asked(_selector(each))]
+    found = [each for each in stack.of_kind("PodDisruptionBudget") if asked(_selector(each))]
     index = Selectors(found, lambda spec: spec.get("selector"))
     selected: dict[int, list[Pods]] = {id(each): [] for each in found}
     if found:
         for workload in stack.workloads:
-            for group in (*workload.groups, *((workload.head,) if workload.head is not None else ())):
+            for group in workload.pod_groups:
                 known = labels(workload, group)
                 for item in index.of(workload.namespace, known):
                     if matches(_selector(item), known):
                         selected[id(item)].append((workload, group))
-    return [(each, mapping(each.manifest.get("spec")), selected[id(each)]) for each in found]
+    return [(each, each.spec, selected[id(each)]) for each in found]
 
 
 def _selector(item: Object) -> object:
-    return mapping(item.manifest.get("spec")).get("selector")
+    return item.spec.get("selector")
 
 
 def countable(stack: Stack) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from policies.catalog.lookup import closest_names
 from policies.catalog.vllm_environment import GONE, NEWEST, VLLM_VARIABLES
-from policies.facts import PodGroup, SecretRef, Stack, Workload
+from policies.facts import PodGroup, SecretRef, Stack
 from policies.facts.quantities import mapping, real, whole
 from policies.finding import Problem, Rule, error, warning
 
@@ -24,17 +24,15 @@ _INJECTED = ("_PORT", "_SERVICE_HOST", "_SERVICE_PORT", "_PORT_8000_TCP")
 _NUMBERS = ("VLLM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "VLLM_DP_MASTER_PORT", "VLLM_MOONCAKE_BOOTSTRAP_PORT")
 
 
-def _pods(workload: Workload) -> list[PodGroup]:
-    return [*([workload.head] if workload.head else []), *workload.groups]
-
-
 def known(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         vllm = vllm_version(stack, workload)
         if not workload.engines or vllm is None:
             continue
         seen: set[tuple[str, str]] = set()
-        places = [(pod.where, pod.env) for pod in _pods(workload)] + [(e.where, e.env) for e in workload.engines]
+        places = [(pod.where, pod.env) for pod in workload.pod_groups]
+        if workload.by_kuberay:  # else the engine's environment is that of its pod
+            places += [(engine.where, engine.env) for engine in workload.engines]
         for where, env in places:
             for name in env:
                 problem = _name(str(name), vllm)
@@ -117,9 +115,8 @@ def _devices(seat: Seat) -> Iterator[Problem]:
 def service_links(stack: Stack) -> Iterator[Problem]:
     """A Service called vllm makes VLLM_PORT=tcp://... in every pod of its namespace that was made after it."""
     services: dict[str, list[str]] = {}
-    for item in stack.objects:
-        if item.kind == "Service":
-            services.setdefault(item.namespace or "default", []).append(item.name)
+    for item in stack.of_kind("Service"):
+        services.setdefault(item.namespace or "default", []).append(item.name)
     for workload in stack.workloads:
         own = mapping(mapping(workload.serve_service).get("metadata")).get("name")
         if isinstance(own, str):
@@ -158,7 +155,7 @@ def _collision(service: str, pod: PodGroup) -> str | None:
 def engine_start(stack: Stack) -> Iterator[Problem]:
     """Numbers that Ray Serve LLM parses when it is imported."""
     for workload in stack.workloads:
-        for pod in _pods(workload):
+        for pod in workload.pod_groups:
             for name, given in pod.env.items():
                 if not isinstance(given, str) or not str(name).startswith(("RAYLLM_", "RAY_SERVE_LLM_")):
                     continue

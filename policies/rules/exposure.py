@@ -54,21 +54,18 @@ def _exposed(workload: Workload, what: str) -> Problem:
 
 def other_services(stack: Stack) -> Iterator[Problem]:
     heads = {(w.namespace, f"{w.name}-head-svc"): w for w in stack.workloads if w.head is not None}
-    for item in stack.objects:
-        manifest = mapping(item.manifest)
-        spec = mapping(manifest.get("spec"))
-        if item.kind == "Service":
-            yield from _service(item, spec)
-        elif item.kind in ("Ingress", "HTTPRoute", "TCPRoute", "VirtualService"):
-            for name, port in _backends(spec):
-                to_head = (item.namespace, name) in heads or name.endswith("-head-svc")
-                number = port if isinstance(port, int) else _HEAD_PORT_NAMES.get(str(port))
-                if number in HEAD_PORTS or (to_head and number != 8000):
-                    yield error(
-                        item.where,
-                        f"it publishes port {port} of Service '{name}' ({HEAD_PORTS.get(number or 0, 'the Ray head')}): whoever reaches it runs code",
-                        "publish the Serve endpoint only (port 8000 of the -serve-svc Service)",
-                    )
+    for item in stack.of_kind("Service"):
+        yield from _service(item, item.spec)
+    for item in stack.of_kind("Ingress", "HTTPRoute", "TCPRoute", "VirtualService"):
+        for name, port in _backends(item.spec):
+            to_head = (item.namespace, name) in heads or name.endswith("-head-svc")
+            number = port if isinstance(port, int) else _HEAD_PORT_NAMES.get(str(port))
+            if number in HEAD_PORTS or (to_head and number != 8000):
+                yield error(
+                    item.where,
+                    f"it publishes port {port} of Service '{name}' ({HEAD_PORTS.get(number or 0, 'the Ray head')}): whoever reaches it runs code",
+                    "publish the Serve endpoint only (port 8000 of the -serve-svc Service)",
+                )
 
 
 def _service(item: Object, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -116,10 +113,10 @@ def endpoint(stack: Stack) -> Iterator[Problem]:
         if service:
             yield from _public(workload.where, service, "its endpoint")
     names = {(w.namespace, w.name): w for w in stack.workloads}
-    for item in stack.objects:
-        spec = mapping(mapping(item.manifest).get("spec"))
+    for item in stack.of_kind("Service"):
+        spec = item.spec
         selector = mapping(spec.get("selector"))
-        if item.kind != "Service" or selector.get("ray.io/node-type") == "head":
+        if selector.get("ray.io/node-type") == "head":
             continue
         ports = {whole(mapping(port).get(key)) for port in items(spec.get("ports")) for key in ("port", "targetPort")}
         ours = [names[key] for value in selector.values() if (key := (item.namespace, str(value))) in names]

@@ -109,10 +109,8 @@ def recovery(stack: Stack) -> Iterator[Problem]:
 def replicas_owned(stack: Stack) -> Iterator[Problem]:
     """Two writers of one number: this program and an autoscaler."""
     scaled = set()
-    for item in stack.objects:
-        if item.kind in ("HorizontalPodAutoscaler", "ScaledObject"):
-            target = mapping(mapping(item.manifest).get("spec")).get("scaleTargetRef")
-            scaled.add((item.namespace, str(mapping(target).get("name", ""))))
+    for item in stack.of_kind("HorizontalPodAutoscaler", "ScaledObject"):
+        scaled.add((item.namespace, str(mapping(item.spec.get("scaleTargetRef")).get("name", ""))))
     for workload in stack.workloads:
         if (
             workload.kind == "Deployment"

@@ -20,12 +20,12 @@ _GROUPS = ("inference.networking.k8s.io/", "inference.networking.x-k8s.io/")
 
 
 def pools(stack: Stack) -> Iterator[Problem]:
-    found = [item for item in stack.objects if item.kind == "InferencePool" and item.api_version.startswith(_GROUPS)]
+    found = [item for item in stack.of_kind("InferencePool") if item.api_version.startswith(_GROUPS)]
     if not found:
         return
     engines = [(w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
     for item in found:
-        spec = mapping(item.manifest.get("spec"))
+        spec = item.spec
         selector = spec.get("selector")
         wanted = asked(selector) or {str(k): str(v) for k, v in mapping(selector).items() if isinstance(v, str)}
         near = [(w, g, given) for w, g, given in engines if w.namespace == item.namespace]

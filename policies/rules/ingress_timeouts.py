@@ -23,14 +23,14 @@ _ENOUGH_SECONDS = 120
 
 
 def timeouts(stack: Stack) -> Iterator[Problem]:
-    found = [item for item in stack.objects if item.kind == "Ingress"]
+    found = stack.of_kind("Ingress")
     if not found:
         return
     engines = _services(stack)
     for item in found:
         if not any((item.namespace, name) in engines for name, _ in backends(item)):
             continue
-        given = mapping(mapping(item.manifest.get("metadata")).get("annotations"))
+        given = item.annotations
         seconds, key = _waits(item, given)
         if key and seconds < _ENOUGH_SECONDS:
             yield warning(
@@ -42,9 +42,7 @@ def timeouts(stack: Stack) -> Iterator[Problem]:
 
 def _waits(item: Object, given: Mapping[str, Any]) -> tuple[int, str]:
     """(seconds, what sets them) of the controllers whose defaults are known; no key for others."""
-    name = str(
-        mapping(item.manifest.get("spec")).get("ingressClassName") or given.get("kubernetes.io/ingress.class") or ""
-    )
+    name = str(item.spec.get("ingressClassName") or given.get("kubernetes.io/ingress.class") or "")
     if name == "alb":
         match = _IDLE.search(str(given.get(f"{_ALB}/load-balancer-attributes") or ""))
         return int(
@@ -60,9 +58,9 @@ def _services(stack: Stack) -> set[tuple[str, str]]:
     """Services that lead to engines."""
     found = {(w.namespace, f"{w.name}-serve-svc") for w in stack.workloads if w.kind == "RayService"}
     plain = [(w.namespace, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
-    for item in stack.objects:
-        if item.kind == "Service" and plain:
-            selector = {str(k): str(v) for k, v in mapping(mapping(item.manifest.get("spec")).get("selector")).items()}
+    for item in stack.of_kind("Service"):
+        if plain:
+            selector = {str(k): str(v) for k, v in mapping(item.spec.get("selector")).items()}
             if selector and any(
                 item.namespace == space and selector.items() <= given.items() for space, given in plain
             ):

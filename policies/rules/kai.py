@@ -11,7 +11,7 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import real, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import asks_kai_share, places, pods_of
+from ._places import asks_kai_share, places
 from ._values import before, dig, releases, true
 
 FRACTION, MEMORY, DEVICES, MPS = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "mps"
@@ -19,7 +19,7 @@ FRACTION, MEMORY, DEVICES, MPS = "gpu-fraction", "gpu-memory", "gpu-fraction-num
 
 def _pods(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             yield workload, group
 
 

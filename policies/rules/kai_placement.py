@@ -22,11 +22,8 @@ CLASSES = ("build", "build-preemptible", "inference", "train")
 
 def topology(stack: Stack) -> Iterator[Problem]:
     levels = {
-        item.name: [
-            str(mapping(level).get("nodeLabel")) for level in items(mapping(item.manifest.get("spec")).get("levels"))
-        ]
-        for item in stack.objects
-        if item.kind == "Topology" and item.api_version.startswith("kai.scheduler/")
+        item.name: [str(mapping(level).get("nodeLabel")) for level in items(item.spec.get("levels"))]
+        for item in stack.of_kind("Topology", group="kai.scheduler/")
     }
     for workload in stack.workloads:
         own = mapping(workload.annotations)
@@ -69,7 +66,7 @@ def _placed(
 def classes(stack: Stack) -> Iterator[Problem]:
     if stack.batch_scheduler != "kai":
         return
-    known = {item.name for item in stack.objects if item.kind == "PriorityClass"} | set(CLASSES)
+    known = {item.name for item in stack.of_kind("PriorityClass")} | set(CLASSES)
     for workload in stack.workloads:
         given = _class(workload)
         if given is None or given in known or given.startswith("system-"):

@@ -22,11 +22,11 @@ _KINDS = {
 
 
 def discovery(stack: Stack) -> Iterator[Problem]:
-    classes = [item for item in stack.objects if item.kind == "EC2NodeClass"]
+    classes = stack.of_kind("EC2NodeClass")
     if not classes or not stack.aws:
         return
     for item in classes:
-        spec = mapping(item.manifest.get("spec"))
+        spec = item.spec
         for field, (kind, noun) in _KINDS.items():
             made = [
                 {str(k): str(v) for k, v in mapping(r.props.get("tags")).items()} for r in stack.aws if r.type == kind

@@ -22,7 +22,7 @@ _KEEP = "karpenter.sh/do-not-disrupt"
 
 
 def disruption(stack: Stack) -> Iterator[Problem]:
-    found = [item for item in stack.objects if item.kind == "NodePool" and item.api_version.startswith("karpenter.sh/")]
+    found = stack.of_kind("NodePool", group="karpenter.sh/")
     if not found:
         return
     pools = {pool.name: pool for pool in stack.pools if pool.kind == "karpenter" and (pool.gpu or pool.gpus_per_node)}
@@ -31,7 +31,7 @@ def disruption(stack: Stack) -> Iterator[Problem]:
         pool = pools.get(item.name)
         if pool is None:
             continue
-        spec = mapping(item.manifest.get("spec"))
+        spec = item.spec
         life = mapping(mapping(spec.get("template")).get("spec")).get("expireAfter")
         hours = _hours(life)
         if hours is not None and hours < _LEAST_HOURS:

@@ -13,7 +13,7 @@ from typing import Any
 from policies.catalog import gpus
 from policies.catalog.karpenter import LABELS
 from policies.catalog.lookup import closest_names
-from policies.facts import Object, Stack
+from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity, whole
 from policies.finding import Problem, Rule, error, warning
 
@@ -38,15 +38,9 @@ _FEWEST_PODS = (
 )
 
 
-def _objects(stack: Stack, kind: str, group: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    for item in stack.objects:
-        if item.kind == kind and item.api_version.startswith(group):
-            yield item, mapping(item.manifest.get("spec"))
-
-
 def requirements(stack: Stack) -> Iterator[Problem]:
-    for item, spec in _objects(stack, "NodePool", "karpenter.sh/"):
-        nodes = mapping(mapping(spec.get("template")).get("spec"))
+    for item in stack.of_kind("NodePool", group="karpenter.sh/"):
+        nodes = mapping(mapping(item.spec.get("template")).get("spec"))
         for each in map(mapping, items(nodes.get("requirements"))):
             yield from _requirement(item.where, each)
         yield from _taken_twice(item.where, [mapping(each) for each in items(nodes.get("requirements"))])
@@ -121,7 +115,8 @@ def _taken_twice(where: str, given: Sequence[Mapping[str, Any]]) -> Iterator[Pro
 
 
 def classes(stack: Stack) -> Iterator[Problem]:
-    for item, spec in _objects(stack, "EC2NodeClass", "karpenter.k8s.aws/"):
+    for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
+        spec = item.spec
         roles = [key for key in ("role", "instanceProfile") if spec.get(key)]
         if len(roles) != 1:
             yield error(
@@ -186,9 +181,9 @@ def _devices(where: str, spec: Mapping[str, Any], aliases: Sequence[str]) -> Ite
 
 def references(stack: Stack) -> Iterator[Problem]:
     """Pools that name a class: where classes are seen, one that is nearly another is a mistake."""
-    names = [item.name for item, _ in _objects(stack, "EC2NodeClass", "karpenter.k8s.aws/")]
-    for item, spec in _objects(stack, "NodePool", "karpenter.sh/"):
-        given = mapping(mapping(mapping(spec.get("template")).get("spec")).get("nodeClassRef"))
+    names = [item.name for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/")]
+    for item in stack.of_kind("NodePool", group="karpenter.sh/"):
+        given = mapping(mapping(mapping(item.spec.get("template")).get("spec")).get("nodeClassRef"))
         name = str(given.get("name") or "")
         if not name or not given.get("kind") or not given.get("group"):
             missing = [key for key in ("group", "kind", "name") if not given.get(key)]

@@ -38,11 +38,8 @@ def installed(stack: Stack) -> Iterator[Problem]:
 
 
 def gateway_class(stack: Stack) -> Iterator[Problem]:
-    for item in stack.objects:
-        if item.kind != "Gateway" or not stack.complete:
-            continue
-        spec = item.manifest.get("spec")
-        if isinstance(spec, dict) and not spec.get("gatewayClassName"):
+    for item in stack.of_kind("Gateway") if stack.complete else ():
+        if item.spec and not item.spec.get("gatewayClassName"):
             yield error(
                 item.where,
                 "it names no GatewayClass, and the API server refuses it",

@@ -14,8 +14,6 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error
 
-from ._places import pods_of
-
 SOURCE = "kuberay v1.7.0: controllers/ray/utils/validation.go"
 _EXCLUSIVE = ("num-cpus", "num-gpus", "memory", "resources")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -36,7 +34,7 @@ def ray_workloads(stack: Stack) -> Iterator[Workload]:
 
 def resources_twice(stack: Stack) -> Iterator[Problem]:
     for workload in ray_workloads(stack):
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             params = [name for name in _EXCLUSIVE if group.ray_start_params.get(name)]
             if params and group.resources:
                 yield error(
@@ -48,14 +46,14 @@ def resources_twice(stack: Stack) -> Iterator[Problem]:
 
 def labels(stack: Stack) -> Iterator[Problem]:
     for workload in ray_workloads(stack):
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             if "labels" in group.ray_start_params:
                 message = "rayStartParams.labels is refused by KubeRay"
                 yield error(group.where, message, "use the group's own field `labels`")
         spec = cluster_spec(workload)
         head = [mapping(spec.get("headGroupSpec"))] if workload.head is not None else []
         raw = [*head, *map(mapping, items(spec.get("workerGroupSpecs")))]
-        for group, given in zip(pods_of(workload), raw, strict=False):
+        for group, given in zip(workload.pod_groups, raw, strict=False):
             for key, value in mapping(given.get("labels")).items():
                 if not _LABEL_KEY.fullmatch(str(key)) or not _LABEL_VALUE.fullmatch(str(value)):
                     yield error(

@@ -11,7 +11,6 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error
 
-from ._places import pods_of
 from ._values import before, literal, version
 from .kuberay_cluster import SOURCE, cluster_spec, ray_workloads
 
@@ -44,7 +43,7 @@ def autoscaler(stack: Stack) -> Iterator[Problem]:
                 "autoscalerOptions.env sets KUBERAY_GEN_AUTOSCALER_START_CMD, which KubeRay sets itself",
                 "leave it out",
             )
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             if workload.autoscaling and second and group.restart_policy not in (None, "", "Never"):
                 yield error(
                     group.where,

@@ -24,10 +24,8 @@ _RENAMED_IN = "0.12"  # until then both names were there
 
 def names(stack: Stack) -> Iterator[Problem]:
     engines = {(w.namespace, w.name): w for w in stack.workloads if w.engines and not w.by_kuberay}
-    for item in stack.objects:
-        if item.kind not in ("PrometheusRule", "ScaledObject"):
-            continue
-        target = str(mapping(mapping(item.manifest.get("spec")).get("scaleTargetRef")).get("name") or "")
+    for item in stack.of_kind("PrometheusRule", "ScaledObject"):
+        target = str(mapping(item.spec.get("scaleTargetRef")).get("name") or "")
         workload = engines.get((item.namespace, target))
         old = workload is not None and before(workload.vllm_version, _RENAMED_IN)
         said = set()
@@ -42,7 +40,7 @@ def names(stack: Stack) -> Iterator[Problem]:
 
 
 def _queries(item: Object) -> Iterator[str]:
-    spec = mapping(item.manifest.get("spec"))
+    spec = item.spec
     for trigger in map(mapping, items(spec.get("triggers"))):
         if trigger.get("type") == "prometheus":
             yield str(mapping(trigger.get("metadata")).get("query") or "")

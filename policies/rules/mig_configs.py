@@ -23,9 +23,7 @@ _SLICES = 7  # of every GPU but A30, which has 4
 
 
 def configs(stack: Stack) -> Iterator[Problem]:
-    for item in stack.objects:
-        if item.kind != "ConfigMap":
-            continue
+    for item in stack.of_kind("ConfigMap"):
         for name, text in mapping(item.manifest.get("data")).items():
             if "mig-configs" not in str(text):
                 continue

@@ -13,7 +13,6 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import listed
 
 # constant.go: 53 keeps room for pod suffixes; a RayService's or RayJob's cluster adds six characters.
@@ -106,8 +105,8 @@ def unique(stack: Stack) -> Iterator[Problem]:
             services[(workload.namespace, f"{workload.name}-head-svc")] = workload.where
         if workload.kind == "RayService":
             services[(workload.namespace, f"{workload.name}-serve-svc")] = workload.where
-    for item in stack.objects:
-        if item.kind == "Service" and (item.namespace, item.name) in services:
+    for item in stack.of_kind("Service"):
+        if (item.namespace, item.name) in services:
             yield error(
                 item.where,
                 f"KubeRay makes a Service of that name for {services[(item.namespace, item.name)]}",
@@ -136,7 +135,7 @@ def truncated(stack: Stack) -> Iterator[Problem]:
 def metadata(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         yield from _metadata(workload.where, workload.labels, workload.annotations)
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             yield from _metadata(group.where, group.labels, group.annotations)
 
 

@@ -13,7 +13,7 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_at_most, pods_at_rest, pods_of
+from ._places import pods_at_most, pods_at_rest
 from ._values import amount, listed
 from .pod_resources import containers
 
@@ -33,9 +33,8 @@ _VOLUMES = frozenset(
 
 def _by_namespace(stack: Stack, kind: str) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-    for item in stack.objects:
-        if item.kind == kind and item.api_version == "v1":
-            found.setdefault(item.namespace, []).append((item.where, mapping(item.manifest.get("spec"))))
+    for item in stack.of_kind(kind, group="v1"):
+        found.setdefault(item.namespace, []).append((item.where, item.spec))
     return found
 
 
@@ -70,7 +69,7 @@ def _quota(where: str, name: str, shown: str, most: float, workloads: list[Workl
         total = sum(
             _asked(group, kind, resource) * _pods(workload, group, count)
             for workload in workloads
-            for group in pods_of(workload)
+            for group in workload.pod_groups
         )
         if total > most * (1 + 1e-9):
             names = listed(sorted(workload.name for workload in workloads))
@@ -108,7 +107,7 @@ def _unstated(where: str, name: str, workloads: list[Workload]) -> Iterator[Prob
     if kind not in ("limits", "requests") or resource not in _COMPUTE:
         return
     for workload in workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for container, spec in containers(mapping(group.pod)):
                 given = mapping(spec.get("resources"))
                 stated = {
@@ -131,7 +130,7 @@ def ranges(stack: Stack) -> Iterator[Problem]:
             for limit in map(mapping, items(spec.get("limits"))):
                 if limit.get("type") != "Container":
                     continue
-                for group in pods_of(workload):
+                for group in workload.pod_groups:
                     yield from _range(where, limit, group)
 
 
@@ -149,16 +148,12 @@ def _range(where: str, limit: Mapping[str, Any], group: PodGroup) -> Iterator[Pr
 
 
 def security(stack: Stack) -> Iterator[Problem]:
-    levels = {
-        item.name: str(mapping(mapping(item.manifest.get("metadata")).get("labels")).get(_ENFORCE) or "")
-        for item in stack.objects
-        if item.kind == "Namespace"
-    }
+    levels = {item.name: str(item.labels.get(_ENFORCE) or "") for item in stack.of_kind("Namespace")}
     for workload in stack.workloads:
         level = levels.get(workload.namespace, "")
         if level not in ("baseline", "restricted"):
             continue
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             wrong = [*_baseline(group.pod), *(_restricted(group.pod) if level == "restricted" else ())]
             if wrong:
                 yield error(

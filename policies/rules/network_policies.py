@@ -26,8 +26,7 @@ def _policies(stack: Stack) -> Selectors:
     """The last answer is kept: every rule here asks for the same."""
     global _last
     if _last is None or _last[0] is not stack:
-        found = (each for each in stack.objects if each.kind == "NetworkPolicy")
-        _last = (stack, Selectors(found, lambda spec: spec.get("podSelector")))
+        _last = (stack, Selectors(stack.of_kind("NetworkPolicy"), lambda spec: spec.get("podSelector")))
     return _last[1]
 
 
@@ -37,7 +36,7 @@ def _rules(stack: Stack, namespace: str, known: Mapping[str, str], way: str) -> 
     closing: list[Object] = []
     rules: Rules = []
     for item in found:
-        spec = mapping(item.manifest.get("spec"))
+        spec = item.spec
         types = items(spec.get("policyTypes")) or ["Ingress", *(["Egress"] if "egress" in spec else [])]
         if way.capitalize() in types and matches(spec.get("podSelector"), known):
             closing.append(item)
@@ -191,7 +190,7 @@ def clients(stack: Stack) -> Iterator[Problem]:
 
 
 def _by_addresses(item: Object) -> bool:
-    spec = mapping(item.manifest.get("spec"))
+    spec = item.spec
     if item.kind == "Service":
         return spec.get("type") == "LoadBalancer"
     return item.kind == "Ingress" and spec.get("ingressClassName") == "alb"
@@ -201,7 +200,7 @@ def _backend(item: Object) -> str:
     """Name of the Service that an Ingress leads to; of a Service itself."""
     if item.kind == "Service":
         return item.name
-    rule = mapping(next(iter(items(mapping(item.manifest.get("spec")).get("rules"))), {}))
+    rule = mapping(next(iter(items(item.spec.get("rules"))), {}))
     path = mapping(next(iter(items(mapping(rule.get("http")).get("paths"))), {}))
     return str(mapping(mapping(path.get("backend")).get("service")).get("name", ""))
 

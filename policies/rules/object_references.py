@@ -24,16 +24,10 @@ _WITHOUT_SCALE = ("RayCluster", "RayJob", "RayService")
 _SERVE_PORT = 8000
 
 
-def _objects(stack: Stack, *kinds: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    for item in stack.objects:
-        if item.kind in kinds:
-            yield item, mapping(item.manifest.get("spec"))
-
-
 def scalers(stack: Stack) -> Iterator[Problem]:
     plain = {(w.namespace, w.kind, w.name): w for w in stack.workloads}
-    for item, spec in _objects(stack, *_SCALERS):
-        target = mapping(spec.get("scaleTargetRef"))
+    for item in stack.of_kind(*_SCALERS):
+        target = mapping(item.spec.get("scaleTargetRef"))
         kind, name = str(target.get("kind") or "Deployment"), str(target.get("name") or "")
         if kind in _WITHOUT_SCALE:
             yield error(
@@ -51,12 +45,12 @@ def scalers(stack: Stack) -> Iterator[Problem]:
                     item.where, f"{kind} '{name}' is not in namespace '{item.namespace}'", f"did you mean '{near[0]}'?"
                 )
         elif item.kind == "HorizontalPodAutoscaler":
-            yield from _requests(item, spec, mine)
+            yield from _requests(item, mine)
 
 
-def _requests(item: Object, spec: Mapping[str, Any], workload: Workload) -> Iterator[Problem]:
+def _requests(item: Object, workload: Workload) -> Iterator[Problem]:
     """A share of the request needs a request in every container (a limit stands in for it)."""
-    for metric in map(mapping, items(spec.get("metrics"))):
+    for metric in map(mapping, items(item.spec.get("metrics"))):
         resource = mapping(metric.get("resource"))
         name = str(resource.get("name"))
         if metric.get("type") != "Resource" or mapping(resource.get("target")).get("type") != "Utilization":
@@ -78,16 +72,16 @@ def _requests(item: Object, spec: Mapping[str, Any], workload: Workload) -> Iter
 
 def monitors(stack: Stack) -> Iterator[Problem]:
     plain = [(w, g, labels(w, g)) for w in stack.workloads if not w.by_kuberay for g in w.groups]
-    for item, spec in _objects(stack, "PodMonitor"):
-        yield from _pod_monitor(item, spec, plain)
-    services = [s for s, _ in _objects(stack, "Service")]
-    for item, spec in _objects(stack, "ServiceMonitor"):
-        yield from _service_monitor(item, spec, services)
+    for item in stack.of_kind("PodMonitor"):
+        yield from _pod_monitor(item, plain)
+    services = stack.of_kind("Service")
+    for item in stack.of_kind("ServiceMonitor"):
+        yield from _service_monitor(item, services)
 
 
-def _spaces(item: Object, spec: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _spaces(item: Object) -> tuple[str, ...] | None:
     """Namespaces that a monitor looks at; None for all."""
-    given = mapping(spec.get("namespaceSelector"))
+    given = mapping(item.spec.get("namespaceSelector"))
     if given.get("any") is True:
         return None
     return tuple(map(str, items(given.get("matchNames")))) or (item.namespace,)
@@ -96,9 +90,9 @@ def _spaces(item: Object, spec: Mapping[str, Any]) -> tuple[str, ...] | None:
 Pods = Sequence[tuple[Workload, PodGroup, Mapping[str, str]]]
 
 
-def _pod_monitor(item: Object, spec: Mapping[str, Any], plain: Pods) -> Iterator[Problem]:
-    wanted, spaces = asked(spec.get("selector")), _spaces(item, spec)
-    if not wanted or mapping(spec.get("selector")).get("matchExpressions"):
+def _pod_monitor(item: Object, plain: Pods) -> Iterator[Problem]:
+    wanted, spaces = asked(item.spec.get("selector")), _spaces(item)
+    if not wanted or mapping(item.spec.get("selector")).get("matchExpressions"):
         return
     fitting = [(w, g) for w, g, given in plain if wanted.items() <= given.items()]
     mine = [(w, g) for w, g in fitting if spaces is None or w.namespace in spaces]
@@ -120,7 +114,7 @@ def _pod_monitor(item: Object, spec: Mapping[str, Any], plain: Pods) -> Iterator
             )
     for workload, group in mine:
         ports = [port for _, container in containers(group.pod) for port in items(container.get("ports"))]
-        for port, names in _not_named(spec.get("podMetricsEndpoints"), ports):
+        for port, names in _not_named(item.spec.get("podMetricsEndpoints"), ports):
             yield error(
                 item.where,
                 f"it scrapes port '{port}' by name, and pods of '{workload.name}' have {names}: nothing is scraped",
@@ -144,15 +138,15 @@ def _one_apart(wanted: Mapping[str, str], given: Mapping[str, str]) -> bool:
     return not absent and len(wrong) == 1 and bool(closest_names(wrong[0][0], [wrong[0][1]], 1))
 
 
-def _service_monitor(item: Object, spec: Mapping[str, Any], services: Sequence[Object]) -> Iterator[Problem]:
-    wanted, spaces = asked(spec.get("selector")), _spaces(item, spec)
-    if not wanted or mapping(spec.get("selector")).get("matchExpressions"):
+def _service_monitor(item: Object, services: Sequence[Object]) -> Iterator[Problem]:
+    wanted, spaces = asked(item.spec.get("selector")), _spaces(item)
+    if not wanted or mapping(item.spec.get("selector")).get("matchExpressions"):
         return
     for service in services:
-        given = {str(k): str(v) for k, v in mapping(mapping(service.manifest.get("metadata")).get("labels")).items()}
+        given = {str(k): str(v) for k, v in service.labels.items()}
         if not wanted.items() <= given.items() or (spaces is not None and service.namespace not in spaces):
             continue
-        for port, names in _not_named(spec.get("endpoints"), items(mapping(service.manifest.get("spec")).get("ports"))):
+        for port, names in _not_named(item.spec.get("endpoints"), items(service.spec.get("ports"))):
             yield error(
                 item.where,
                 f"it scrapes port '{port}' by name, and Service '{service.name}' has {names}: nothing is scraped",
@@ -164,15 +158,15 @@ class _View:
     """Gateways, Services and grants that are seen."""
 
     def __init__(self, stack: Stack) -> None:
-        self.gateways = {(g.namespace, g.name): mapping(g.manifest.get("spec")) for g, _ in _objects(stack, "Gateway")}
+        self.gateways = {(g.namespace, g.name): g.spec for g in stack.of_kind("Gateway")}
         self.ports: dict[tuple[str, str], set[int]] = {}
-        for service, spec in _objects(stack, "Service"):
-            numbers = {whole(mapping(port).get("port")) for port in items(spec.get("ports"))}
+        for service in stack.of_kind("Service"):
+            numbers = {whole(mapping(port).get("port")) for port in items(service.spec.get("ports"))}
             self.ports[service.namespace, service.name] = {n for n in numbers if n is not None}
         for workload in stack.workloads:
             if workload.kind == "RayService" and not workload.serve_service:
                 self.ports.setdefault((workload.namespace, f"{workload.name}-serve-svc"), {_serve_port(workload)})
-        self.grants = [(g.namespace, mapping(g.manifest.get("spec"))) for g, _ in _objects(stack, "ReferenceGrant")]
+        self.grants = [(g.namespace, g.spec) for g in stack.of_kind("ReferenceGrant")]
 
     def granted(self, route: Object, namespace: str) -> bool:
         """Whether a grant of the other namespace lets this one's routes in."""
@@ -187,7 +181,7 @@ class _View:
 
 def _serve_port(workload: Workload) -> int:
     """Port of the Service that KubeRay makes: the container port called serve, 8000 without one."""
-    for group in (*((workload.head,) if workload.head else ()), *workload.groups):
+    for group in workload.pod_groups:
         for container in map(mapping, items(group.pod.get("containers"))):
             for port in map(mapping, items(container.get("ports"))):
                 if port.get("name") == "serve":
@@ -197,14 +191,14 @@ def _serve_port(workload: Workload) -> int:
 
 def routes(stack: Stack) -> Iterator[Problem]:
     view: _View | None = None
-    for item, spec in _objects(stack, "HTTPRoute", "GRPCRoute", "TCPRoute"):
+    for item in stack.of_kind("HTTPRoute", "GRPCRoute", "TCPRoute"):
         view = view or _View(stack)
-        for parent in map(mapping, items(spec.get("parentRefs"))):
+        for parent in map(mapping, items(item.spec.get("parentRefs"))):
             space = str(parent.get("namespace") or item.namespace)
             gateway = view.gateways.get((space, str(parent.get("name"))))
             if gateway is not None and parent.get("kind") in (None, "Gateway"):
                 yield from _listener(item, parent, gateway, space)
-        for rule in map(mapping, items(spec.get("rules"))):
+        for rule in map(mapping, items(item.spec.get("rules"))):
             for backend in map(mapping, items(rule.get("backendRefs"))):
                 yield from _backend(item, backend, view, stack.complete)
 
@@ -265,8 +259,8 @@ def _backend(item: Object, backend: Mapping[str, Any], view: _View, complete: bo
 
 
 def budgets(stack: Stack) -> Iterator[Problem]:
-    for item, spec in _objects(stack, "PodDisruptionBudget"):
-        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+    for item in stack.of_kind("PodDisruptionBudget"):
+        if item.spec.get("minAvailable") is not None and item.spec.get("maxUnavailable") is not None:
             yield error(
                 item.where, "it has minAvailable and maxUnavailable: the API server refuses it", "keep one of them"
             )

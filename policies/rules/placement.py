@@ -12,7 +12,7 @@ from policies.facts import NodePool, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error
 
-from ._places import places, pods_of, untolerated
+from ._places import places, untolerated
 from ._values import amount, gib, listed
 
 # Label of our own nodes, with the pool's name (components/node_pools.py).
@@ -22,7 +22,7 @@ POOL_LABEL = "llm-serving/pool"
 def pods(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
     """Heads and worker groups of all workloads."""
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             yield workload, group
 
 

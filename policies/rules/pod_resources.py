@@ -16,7 +16,7 @@ from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error
 
-from ._places import EFA, pods_of
+from ._places import EFA
 from ._values import amount
 
 QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
@@ -36,7 +36,7 @@ def containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 def resources(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for name, container in containers(mapping(group.pod)):
                 given = mapping(container.get("resources"))
                 limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
@@ -49,7 +49,7 @@ def resources(stack: Stack) -> Iterator[Problem]:
 def limits(stack: Stack) -> Iterator[Problem]:
     """Apart from the others: a limit that is not known yet is none here and a wrong one there, so neither is certain."""
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for name, container in containers(mapping(group.pod)):
                 given = mapping(container.get("resources"))
                 limited = mapping(given.get("limits"))

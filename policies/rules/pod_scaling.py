@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from policies.facts import Stack, Values, Workload
 from policies.facts.quantities import mapping
-from policies.facts.scalers import Scaler, all_of
+from policies.facts.scalers import KINDS, Scaler, all_of
 from policies.finding import Problem, Rule, error, warning
 
 _HPA = "HorizontalPodAutoscaler"
@@ -22,7 +22,7 @@ _TEXT = re.compile(r"\"[^\"]*\"|'[^']*'")
 def _scaled(stack: Stack) -> Iterator[tuple[Scaler, Workload]]:
     """Scalers with the workloads they scale, where both are seen."""
     workloads = {(w.namespace, w.kind, w.name): w for w in stack.workloads}
-    for scaler in all_of(stack.objects):
+    for scaler in all_of(stack.of_kind(*KINDS)):
         workload = workloads.get((scaler.namespace, scaler.target_kind, scaler.target))
         if workload is not None:
             yield scaler, workload
@@ -60,7 +60,7 @@ def _wakes(trigger: Values) -> bool:
 
 
 def source(stack: Stack) -> Iterator[Problem]:
-    for scaler in all_of(stack.objects):
+    for scaler in all_of(stack.of_kind(*KINDS)):
         for trigger in scaler.triggers:
             metadata = mapping(trigger.get("metadata"))
             if trigger.get("type") != "prometheus" or str(metadata.get("serverAddress") or ""):
@@ -75,7 +75,7 @@ def source(stack: Stack) -> Iterator[Problem]:
 
 def bounds(stack: Stack) -> Iterator[Problem]:
     seen: dict[tuple[str, str, str], Scaler] = {}
-    for scaler in all_of(stack.objects):
+    for scaler in all_of(stack.of_kind(*KINDS)):
         if scaler.max < max(1, scaler.min):
             yield error(
                 scaler.where,

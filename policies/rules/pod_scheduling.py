@@ -15,7 +15,6 @@ from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error
 
-from ._places import pods_of
 from ._values import listed
 from .pod_resources import containers
 
@@ -30,7 +29,7 @@ _SCHEDULE = re.compile(
 
 def places(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pod = mapping(group.pod)
             if not pod:
                 continue
@@ -116,7 +115,7 @@ def _spread(where: str, given: Mapping[str, Any]) -> Iterator[Problem]:
 def claims(stack: Stack) -> Iterator[Problem]:
     known = {(item.namespace, item.kind, item.name) for item in stack.objects if item.kind.startswith("ResourceClaim")}
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pod = mapping(group.pod)
             entries = [mapping(each) for each in items(pod.get("resourceClaims"))]
             names = {str(entry.get("name")) for entry in entries}
@@ -181,7 +180,7 @@ def job_values(stack: Stack) -> Iterator[Problem]:
 def _jobs(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Specs of Kubernetes' Jobs and CronJobs; of a CronJob the job's, with its schedule."""
     found = [(w.where, w.kind, w.manifest) for w in stack.workloads]
-    found += [(item.where, item.kind, item.manifest) for item in stack.objects]
+    found += [(item.where, item.kind, item.manifest) for item in stack.of_kind("CronJob", "Job")]
     for where, kind, manifest in found:
         if kind not in ("CronJob", "Job") or mapping(manifest).get("apiVersion") != "batch/v1":
             continue

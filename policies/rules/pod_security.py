@@ -9,11 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.facts import Stack
+from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
-
-from ._places import pods_of
 
 # Tags that move: the image behind them tomorrow is another one.
 _MOVING = re.compile(r"(latest|nightly|main|master|dev|edge|stable|head|canary)([-.].*)?", re.IGNORECASE)
@@ -37,15 +35,21 @@ def unpinned(image: str) -> str | None:
 def _pods(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(place, pod spec) of every workload and of objects that run pods."""
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             if group.pod:
                 yield group.where, mapping(group.pod)
-    for item in stack.objects:
-        if item.kind in _WORKLOAD_KINDS:
-            spec = mapping(mapping(item.manifest).get("spec"))
-            if item.kind == "CronJob":
-                spec = mapping(mapping(spec.get("jobTemplate")).get("spec"))
-            yield item.where, spec if item.kind == "Pod" else mapping(mapping(spec.get("template")).get("spec"))
+    for item in stack.of_kind(*_WORKLOAD_KINDS):
+        yield item.where, _pod(item)
+
+
+def _pod(item: Object) -> Mapping[str, Any]:
+    """Pod spec of an object that runs pods."""
+    spec = item.spec
+    if item.kind == "Pod":
+        return spec
+    if item.kind == "CronJob":
+        spec = mapping(mapping(spec.get("jobTemplate")).get("spec"))
+    return mapping(mapping(spec.get("template")).get("spec"))
 
 
 def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -54,16 +58,14 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def images(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             seen = {str(c.get("image", "")) for c in _containers(mapping(group.pod))} or {group.image}
             for image in sorted(seen):
                 yield from _image(group.where, image, "head and workers" if workload.by_kuberay else "its pods")
     known = {id(w.manifest) for w in stack.workloads}
-    for item in stack.objects:
-        if item.kind in _WORKLOAD_KINDS and id(item.manifest) not in known:
-            spec = mapping(mapping(item.manifest).get("spec"))
-            pod = spec if item.kind == "Pod" else mapping(mapping(spec.get("template")).get("spec"))
-            for image in sorted({str(c.get("image", "")) for c in _containers(pod)}):
+    for item in stack.of_kind(*_WORKLOAD_KINDS):
+        if id(item.manifest) not in known:
+            for image in sorted({str(c.get("image", "")) for c in _containers(_pod(item))}):
                 yield from _image(item.where, image, "its pods")
 
 
@@ -82,7 +84,7 @@ def same_image(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         always = [
             g
-            for g in pods_of(workload)
+            for g in workload.pod_groups
             if g.image_pull_policy == "Never" and "/" in g.image and "." in g.image.split("/")[0]
         ]
         if always and stack.cluster == "aws":

@@ -17,7 +17,6 @@ from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import listed
 from .pod_resources import QUANTITY, SOURCE, containers
 
@@ -44,7 +43,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 def volumes(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pod = mapping(group.pod)
             declared = [mapping(volume) for volume in items(pod.get("volumes"))]
             names = Counter(str(volume.get("name", "")) for volume in declared)
@@ -90,7 +89,7 @@ def _volume(where: str, volume: Mapping[str, Any]) -> Iterator[Problem]:
 
 def fields(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pod = mapping(group.pod)
             for key, allowed in _CHOICES.items():
                 yield from _choice(group.where, key, pod.get(key), allowed)

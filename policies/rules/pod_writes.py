@@ -14,7 +14,6 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, seats
-from ._places import pods_of
 from ._values import listed, literal
 from .model_access import from_hub, is_offline
 
@@ -34,7 +33,7 @@ def _security(group: PodGroup, key: str) -> Any:
 def _serving(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
     for workload in stack.workloads:
         if workload.engines or workload.by_kuberay:
-            for group in pods_of(workload):
+            for group in workload.pod_groups:
                 if group.pod:
                     yield workload, group
 

@@ -107,15 +107,14 @@ def _karpenters(key: str, value: object, pool: NodePool, written: bool) -> bool:
 
 
 def tags(stack: Stack) -> Iterator[Problem]:
-    for item in stack.objects:
-        if item.kind == "EC2NodeClass":
-            own = [str(key) for key in mapping(mapping(item.manifest.get("spec")).get("tags")) if own_tag(str(key))]
-            if own:
-                yield error(
-                    item.where,
-                    f"Karpenter itself sets {'tags' if len(own) > 1 else 'tag'} {listed(own)} on what it starts, and the API server refuses the EC2NodeClass",
-                    f"leave {'them' if len(own) > 1 else 'it'} out of spec.tags",
-                )
+    for item in stack.of_kind("EC2NodeClass"):
+        own = [str(key) for key in mapping(item.spec.get("tags")) if own_tag(str(key))]
+        if own:
+            yield error(
+                item.where,
+                f"Karpenter itself sets {'tags' if len(own) > 1 else 'tag'} {listed(own)} on what it starts, and the API server refuses the EC2NodeClass",
+                f"leave {'them' if len(own) > 1 else 'it'} out of spec.tags",
+            )
 
 
 def _eks_lengths(pool: NodePool) -> Iterator[Problem]:

@@ -12,8 +12,6 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
-
 _ENGINE_PATHS = ("/health", "/ping", "/v1/models", "/-/healthz", "/-/routes")
 _AUTHENTICATED = ("/api/version", "/api/v0", "/api/jobs", "/api/serve", "/api/cluster")
 # Process start, weights from a warm cache, torch.compile and CUDA graphs of a small model; nothing serves sooner.
@@ -99,7 +97,7 @@ def token(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.auth_mode != "token":
             continue
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             if not (group.liveness_probe or group.readiness_probe or group.startup_probe):
                 continue
             for name, probe in (

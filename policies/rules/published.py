@@ -32,19 +32,12 @@ class Doors:
 
     def __init__(self, stack: Stack) -> None:
         self.serving = {(w.namespace, f"{w.name}-serve-svc"): w for w in stack.workloads}
-        self.fronts: list[Object] = []
-        self.gateways: dict[tuple[str, str], Object] = {}
-        self.proxies: dict[tuple[str, str], Object] = {}
+        self.fronts = stack.of_kind("Ingress", "HTTPRoute")
+        self.gateways = {(item.namespace, item.name): item for item in stack.of_kind("Gateway")}
+        self.proxies = {(item.namespace, item.name): item for item in stack.of_kind("EnvoyProxy")}
         self.guarded: set[tuple[str, str, str]] = set()  # (namespace, kind, name) that a SecurityPolicy asks before
-        for item in stack.objects:
-            if item.kind in ("Ingress", "HTTPRoute"):
-                self.fronts.append(item)
-            elif item.kind == "Gateway":
-                self.gateways[item.namespace, item.name] = item
-            elif item.kind == "EnvoyProxy":
-                self.proxies[item.namespace, item.name] = item
-            elif item.kind == "SecurityPolicy":
-                self.guarded |= _asked_before(item)
+        for item in stack.of_kind("SecurityPolicy"):
+            self.guarded |= _asked_before(item)
 
     def __iter__(self) -> Iterator[tuple[Object, Workload | None, tuple[str, ...]]]:
         """(Ingress or HTTPRoute, workload that it publishes, its paths), of those that lead to an endpoint."""
@@ -55,7 +48,7 @@ class Doors:
 
     def gateways_of(self, route: Object) -> list[Object]:
         """Gateways of a route, as far as they are seen."""
-        refs = map(mapping, items(mapping(route.manifest.get("spec")).get("parentRefs")))
+        refs = map(mapping, items(route.spec.get("parentRefs")))
         wanted = ((str(ref.get("namespace") or route.namespace), str(ref.get("name", ""))) for ref in refs)
         return [self.gateways[each] for each in wanted if each in self.gateways]
 
@@ -65,13 +58,13 @@ class Doors:
             listeners = [
                 mapping(listener)
                 for gateway in self.gateways_of(item)
-                for listener in items(mapping(gateway.manifest.get("spec")).get("listeners"))
+                for listener in items(gateway.spec.get("listeners"))
             ]
             return not listeners or any(listener.get("protocol") in ("HTTPS", "TLS") for listener in listeners)
         notes = _annotations(item)
         if _is_alb(item):
             return f"{_ALB}certificate-arn" in notes or "HTTPS" in str(notes.get(f"{_ALB}listen-ports", ""))
-        return bool(items(mapping(item.manifest.get("spec")).get("tls")))
+        return bool(items(item.spec.get("tls")))
 
     def public(self, item: Object) -> bool:
         """Whether the internet certainly reaches it: by the scheme of a load balancer that is seen, without limits to addresses."""
@@ -83,10 +76,10 @@ class Doors:
         return any(self._scheme(gateway) == "internet-facing" for gateway in self.gateways_of(item))
 
     def _scheme(self, gateway: Object) -> object:
-        infrastructure = mapping(mapping(gateway.manifest.get("spec")).get("infrastructure"))
+        infrastructure = mapping(gateway.spec.get("infrastructure"))
         name = str(mapping(infrastructure.get("parametersRef")).get("name", ""))
         proxy = self.proxies.get((gateway.namespace, name))
-        provider = mapping(mapping(proxy.manifest.get("spec")).get("provider")) if proxy else {}
+        provider = mapping(proxy.spec.get("provider")) if proxy else {}
         service = mapping(mapping(provider.get("kubernetes")).get("envoyService"))
         return mapping(service.get("annotations")).get(SCHEME)
 
@@ -100,7 +93,7 @@ class Doors:
 
 def _asked_before(policy: Object) -> set[tuple[str, str, str]]:
     """Routes and Gateways before which Envoy Gateway asks by this SecurityPolicy."""
-    spec = mapping(policy.manifest.get("spec"))
+    spec = policy.spec
     if not {"apiKeyAuth", "jwt", "oidc", "basicAuth", "extAuth", "authorization"} & set(map(str, spec)):
         return set()
     refs = [*map(mapping, items(spec.get("targetRefs"))), mapping(spec.get("targetRef"))]
@@ -109,7 +102,7 @@ def _asked_before(policy: Object) -> set[tuple[str, str, str]]:
 
 def backends(item: Object) -> Iterator[tuple[str, str]]:
     """(Service, path) of every rule."""
-    spec = mapping(item.manifest.get("spec"))
+    spec = item.spec
     default = mapping(mapping(spec.get("defaultBackend")).get("service")).get("name")
     if default:
         yield str(default), "/"
@@ -124,11 +117,11 @@ def backends(item: Object) -> Iterator[tuple[str, str]]:
 
 
 def _annotations(item: Object) -> Mapping[str, Any]:
-    return mapping(mapping(item.manifest.get("metadata")).get("annotations"))
+    return item.annotations
 
 
 def _is_alb(item: Object) -> bool:
-    spec = mapping(item.manifest.get("spec"))
+    spec = item.spec
     name = spec.get("ingressClassName") or _annotations(item).get("kubernetes.io/ingress.class")
     return name == "alb"
 

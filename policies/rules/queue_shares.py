@@ -145,8 +145,7 @@ def capability(stack: Stack) -> Iterator[Problem]:
             continue
         asked: set[str] = set()
         for member in account.members:
-            head = (member.workload.head,) if member.workload.head else ()
-            for group in (*head, *member.workload.groups):
+            for group in member.workload.pod_groups:
                 asked.update(map(str, (*group.limits, *group.requests)))
         missing = (
             asked - stated if old else ({"cpu", "memory"} & asked) - stated if {"cpu", "memory"} & stated else set()

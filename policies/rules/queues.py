@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from policies.facts import Queue, Stack, Workload
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import before, listed
 
 LABELS = {"kai": "kai.scheduler/queue", "volcano": "volcano.sh/queue-name"}
@@ -94,7 +93,7 @@ def _without_scheduler(stack: Stack, workload: Workload) -> Iterator[Problem]:
             "set software.batch_scheduler, or leave `queue` out",
         )
     named = {"kai-scheduler": "kai", "volcano": "volcano"}
-    for group in pods_of(workload):
+    for group in workload.pod_groups:
         own = named.get(group.scheduler_name or "")
         if own is not None and stack.complete and stack.batch_scheduler == "none":
             yield error(

@@ -12,7 +12,7 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import mapping, real
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of, ray_gpus
+from ._places import ray_gpus
 from ._values import amount
 
 _SUBMITTERS = ("submitterConfig", "submitterPodTemplate")
@@ -63,7 +63,7 @@ def _object(text: str) -> bool:
 
 def _reserved(workload: Workload) -> Iterator[Problem]:
     """The entrypoint is one actor: it runs where one pod has all that it asks for."""
-    pods = pods_of(workload)
+    pods = workload.pod_groups
     if not pods:
         return
     gpus = real(workload.spec.get("entrypointNumGpus")) or 0.0

@@ -12,7 +12,6 @@ from policies.facts import PodGroup, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import before
 
 _RAY = ("RayService", "RayCluster", "RayJob")
@@ -26,7 +25,7 @@ def commands(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind not in _RAY:
             continue
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             text = _command(group)
             if not text or str(group.annotations.get(_OVERWRITE, "")).casefold() == "true" or "ray start" in text:
                 continue
@@ -48,7 +47,7 @@ def processors(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind not in _RAY or not workload.autoscaling:
             continue
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             stated = "CPU" in group.resources or "num-cpus" in group.ray_start_params
             only_requests = before(workload.ray_version, _REQUESTS_SINCE)
             if stated or not group.pod or "cpu" in group.limits or ("cpu" in group.requests and not only_requests):
@@ -91,7 +90,7 @@ def shared_memory_on_disk(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind not in _RAY and not workload.engines:
             continue
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             first = group.main_container
             names = {
                 str(mapping(m).get("name"))

@@ -14,7 +14,6 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import quantity, real
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import LOOPBACK, amount, gib, literal, version
 from .kuberay_cluster import ray_workloads
 
@@ -78,7 +77,7 @@ _LEAST_STORE, _NEEDS_SHM = 75 * 2**20, 10**10
 
 def parameters(stack: Stack) -> Iterator[Problem]:
     for workload in ray_workloads(stack):
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for name, value in group.ray_start_params.items():
                 yield from _parameter(workload, group, str(name), value)
             yield from _gpus(group)
@@ -198,7 +197,7 @@ def _store(group: PodGroup) -> Iterator[Problem]:
 
 def address(stack: Stack) -> Iterator[Problem]:
     for workload in ray_workloads(stack):
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             given = literal(group.env, "RAY_ADDRESS")
             if given is not None and given.startswith("ray://"):
                 yield error(

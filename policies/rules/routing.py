@@ -107,7 +107,7 @@ def _effect(
 
 def streaming(workload: Workload) -> bool:
     """Whether the head or the workers build applications with direct streaming."""
-    pods = ((workload.head,) if workload.head else ()) + workload.groups
+    pods = workload.pod_groups
     return any(literal(pod.env, DIRECT_STREAMING) == "1" for pod in pods)
 
 

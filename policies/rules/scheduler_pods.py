@@ -123,8 +123,8 @@ def vgpu(stack: Stack) -> Iterator[Problem]:
 
 def objects(stack: Stack) -> Iterator[Problem]:
     queues = _Queues(stack)
-    for item in stack.objects:
-        spec = mapping(item.manifest.get("spec"))
+    for item in stack.of_kind("Queue", "Job", "PodGroup"):
+        spec = item.spec
         if item.kind == "Queue" and item.api_version.startswith("scheduling.run.ai/") and spec.get("resources") is None:
             yield error(
                 item.where,

@@ -14,7 +14,6 @@ from policies.facts import PodGroup, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import listed
 from .pod_resources import containers
 
@@ -26,7 +25,7 @@ def keys(stack: Stack) -> Iterator[Problem]:
     if not known:
         return
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for what, name, key in sorted(set(_asked(group))):
                 have = known.get((workload.namespace, name))
                 if have is None:
@@ -62,13 +61,13 @@ def _asked(group: PodGroup) -> Iterator[tuple[str, str, str]]:
 
 def _known(stack: Stack) -> Keys:
     found: dict[tuple[str, str], frozenset[str]] = {}
-    for item in stack.objects:
+    for item in stack.of_kind("Secret", "ExternalSecret"):
         if item.kind == "Secret" and item.api_version == "v1":
             stated = {**mapping(item.manifest.get("data")), **mapping(item.manifest.get("stringData"))}
             if stated:
                 found[item.namespace, item.name] = frozenset(map(str, stated))
         elif item.kind == "ExternalSecret":
-            name, given = _fetched(item.name, mapping(item.manifest.get("spec")))
+            name, given = _fetched(item.name, item.spec)
             if given is not None:
                 found[item.namespace, name] = given
     return found
@@ -91,10 +90,10 @@ _STORES = ("ClusterSecretStore", "SecretStore")
 
 def external(stack: Stack) -> Iterator[Problem]:
     """ExternalSecrets whose store is of the other kind."""
-    stores = [item for item in stack.objects if item.kind in _STORES]
-    for item in stack.objects:
-        reference = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef"))
-        if item.kind != "ExternalSecret" or not reference.get("name"):
+    stores = stack.of_kind(*_STORES)
+    for item in stack.of_kind("ExternalSecret"):
+        reference = mapping(item.spec.get("secretStoreRef"))
+        if not reference.get("name"):
             continue
         kind, name = str(reference.get("kind") or "SecretStore"), str(reference["name"])
         there = {s.name for s in stores if s.kind == kind and (kind == _STORES[0] or s.namespace == item.namespace)}
@@ -109,16 +108,14 @@ def external(stack: Stack) -> Iterator[Problem]:
 
 
 def external_values(stack: Stack) -> Iterator[Problem]:
-    for item in stack.objects:
-        if item.kind != "ExternalSecret":
-            continue
+    for item in stack.of_kind("ExternalSecret"):
         if item.api_version == "external-secrets.io/v1beta1":
             yield warning(
                 item.where,
                 "external-secrets.io/v1beta1 is no longer served by External Secrets 0.17 and newer",
                 "write it for external-secrets.io/v1",
             )
-        kind = mapping(mapping(item.manifest.get("spec")).get("secretStoreRef")).get("kind")
+        kind = mapping(item.spec.get("secretStoreRef")).get("kind")
         if kind is not None and kind not in _STORES:
             yield error(
                 item.where, f"secretStoreRef is of kind '{kind}'; allowed: {', '.join(_STORES)}", f"use {_STORES[0]}"

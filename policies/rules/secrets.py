@@ -14,7 +14,6 @@ from policies.facts import SecretRef, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error
 
-from ._places import pods_of
 from ._values import chart_name
 
 # What tokens look like, by their makers' published prefixes.
@@ -102,7 +101,7 @@ def by_name(name: str, value: object) -> bool:
 
 def environment(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             yield from _env(group.where, group.env)
             for container in map(
                 mapping, items(group.pod.get("containers"))[1:] + items(group.pod.get("initContainers"))
@@ -178,7 +177,7 @@ def arguments(stack: Stack) -> Iterator[Problem]:
         yield from _plain(workload.where, {"annotations": workload.annotations, "labels": workload.labels})
         for app in () if _clean(workload.spec.get("serveConfigV2")) else workload.apps:
             yield from _plain(workload.where, _without_env(app.args), (f"args of app '{app.name}'",))
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             given: dict[str, Any] = {"rayStartParams": group.ray_start_params, "annotations": group.annotations}
             for container in map(mapping, items(group.pod.get("containers"))):
                 if container.get("command") or container.get("args"):
@@ -236,12 +235,10 @@ def objects(stack: Stack) -> Iterator[Problem]:
     for item in stack.objects:
         if item.kind == "Secret":
             continue
-        manifest = mapping(item.manifest)
-        notes = dict(mapping(mapping(manifest.get("metadata")).get("annotations")))
+        notes = dict(item.annotations)
         notes.pop("kubectl.kubernetes.io/last-applied-configuration", None)
-        yield from _plain(
-            item.where, {"annotations": notes, "data": manifest.get("data") if item.kind == "ConfigMap" else None}
-        )
+        data = item.manifest.get("data") if item.kind == "ConfigMap" else None
+        yield from _plain(item.where, {"annotations": notes, "data": data})
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,7 +11,6 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import pods_of
 from ._values import LOOPBACK, listed
 
 SERVE, _DEFAULT = "serve", 8000
@@ -94,14 +93,14 @@ def _listening(workload: Workload) -> Iterator[Problem]:
             "leave proxy_location out",
         )
     listens = _DEFAULT if port is None else port
-    moved = all("metrics-export-port" in group.ray_start_params for group in pods_of(workload))
+    moved = all("metrics-export-port" in group.ray_start_params for group in workload.pod_groups)
     if listens in _TAKEN and not (listens == _METRICS and moved):
         yield error(
             workload.where,
             f"Serve listens on port {listens}, which is that of {_TAKEN[listens]} in the same pod",
             "choose another (8000)",
         )
-    for group in pods_of(workload):
+    for group in workload.pod_groups:
         looks = _declared(group).get(SERVE, _DEFAULT)
         probed = group.head or group.readiness_probe is None
         if looks is not None and looks != listens and probed:

@@ -26,8 +26,8 @@ LONG_ANSWER_SECONDS = 100
 
 def _alb_idle(item: Object) -> int | None:
     """Idle time-out (s) of an Application Load Balancer; None for what is none."""
-    spec = mapping(item.manifest.get("spec"))
-    notes: Mapping[str, object] = mapping(mapping(item.manifest.get("metadata")).get("annotations"))
+    spec = item.spec
+    notes: Mapping[str, object] = item.annotations
     if (spec.get("ingressClassName") or notes.get("kubernetes.io/ingress.class")) != "alb":
         return None
     found = re.search(r"idle_timeout\.timeout_seconds=(\d+)", str(notes.get(_ATTRIBUTES, "")))

@@ -63,24 +63,23 @@ class _Pods:
         self.all: dict[str, list[dict[str, str]]] = {}
         self.engines: dict[str, list[tuple[Workload, PodGroup, dict[str, str]]]] = {}
         for workload in stack.workloads:
-            for group in (*workload.groups, *((workload.head,) if workload.head else ())):
+            for group in workload.pod_groups:
                 given = labels(workload, group)
                 self.all.setdefault(workload.namespace, []).append(given)
                 if workload.engines and not workload.by_kuberay:
                     self.engines.setdefault(workload.namespace, []).append((workload, group, given))
         for item in stack.objects:
-            spec = mapping(item.manifest.get("spec"))
-            if item.kind == "Pod" or "template" in spec:
+            if item.kind == "Pod" or "template" in item.spec:
                 self.all.setdefault(item.namespace, []).append(_template_labels(item.manifest))
 
 
 def services(stack: Stack) -> Iterator[Problem]:
-    found = [item for item in stack.objects if item.kind == "Service" and item.api_version == "v1"]
+    found = stack.of_kind("Service", group="v1")
     if not found or all(workload.by_kuberay for workload in stack.workloads):
         return
     pods = _Pods(stack)
     for item in found:
-        spec = mapping(item.manifest.get("spec"))
+        spec = item.spec
         selector = {str(k): str(v) for k, v in mapping(spec.get("selector")).items()}
         near = pods.engines.get(item.namespace, ())
         if not selector or spec.get("type") == "ExternalName" or not near:

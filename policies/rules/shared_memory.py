@@ -11,7 +11,7 @@ from policies.facts import Engine, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import engine_groups, pods_of
+from ._places import engine_groups
 from ._values import gib
 
 # A container's own /dev/shm (containerd and Docker default), and what NCCL and vLLM's message queues take for each worker:
@@ -91,7 +91,7 @@ def _mount(group: PodGroup) -> str | None:
 
 def shm_mounted(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             mounted = _mount(group)
             for volume in map(mapping, items(group.pod.get("volumes"))):
                 name = str(volume.get("name", ""))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import asks_kai_share, engine_groups, places, pods_of
+from ._places import asks_kai_share, engine_groups, places
 from ._values import amount, before, literal
 from .sharing import VGPU, advertised
 
@@ -22,7 +22,7 @@ _KUBERAY_MIG = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")
 def resource_name(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pool = index.home(group)
             if pool is None or group.gpu_resource is None or not pool.gpus_per_node:
                 continue
@@ -48,7 +48,7 @@ def _reason(pool: NodePool) -> str:
 def one_slice(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pool = index.home(group)
             if pool is None or group.gpus <= 1 or group.gpu_resource == VGPU:
                 continue
@@ -121,7 +121,7 @@ def unseen_by_ray(stack: Stack) -> Iterator[Problem]:
 def gpu_containers(stack: Stack) -> Iterator[Problem]:
     index = places(stack)
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             pool = index.home(group)
             if pool is None or group.gpu_containers < 2 or not pool.gpus_per_node:
                 continue
@@ -145,7 +145,7 @@ def gpu_containers(stack: Stack) -> Iterator[Problem]:
 
 def device_by_uuid(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
                 value = literal(group.env, name) or ""
                 if not value.startswith(("MIG-", "GPU-")):

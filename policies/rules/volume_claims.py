@@ -12,7 +12,7 @@ from policies.facts.quantities import items, mapping, mib
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import seats
-from ._places import pods_at_most, pods_of
+from ._places import pods_at_most
 from ._values import gib
 from .model_access import from_hub
 from .startup_time import weights_mib
@@ -21,7 +21,7 @@ _ONE_NODE, _ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
 
 
 def _claims(stack: Stack) -> dict[tuple[str, str], Object]:
-    return {(item.namespace, item.name): item for item in stack.objects if item.kind == "PersistentVolumeClaim"}
+    return {(item.namespace, item.name): item for item in stack.of_kind("PersistentVolumeClaim")}
 
 
 def _used(group: PodGroup) -> Iterator[tuple[str, str]]:
@@ -33,7 +33,7 @@ def _used(group: PodGroup) -> Iterator[tuple[str, str]]:
 
 
 def _modes(claim: Object) -> tuple[str, ...]:
-    return tuple(map(str, items(mapping(claim.manifest.get("spec")).get("accessModes"))))
+    return tuple(map(str, items(claim.spec.get("accessModes"))))
 
 
 def shared(stack: Stack) -> Iterator[Problem]:
@@ -42,7 +42,7 @@ def shared(stack: Stack) -> Iterator[Problem]:
         return
     for workload in stack.workloads:
         pods: dict[str, float] = {}
-        for group in pods_of(workload):
+        for group in workload.pod_groups:
             for name, _ in _used(group):
                 pods[name] = pods.get(name, 0) + (1 if group.head else _count(workload, group))
         for name, count in pods.items():
@@ -102,13 +102,7 @@ def size(stack: Stack) -> Iterator[Problem]:
         for group in seat.groups:
             for name, volume in _used(group):
                 claim = claims.get((seat.workload.namespace, name))
-                asked = (
-                    mapping(mapping(mapping(claim.manifest.get("spec")).get("resources")).get("requests")).get(
-                        "storage"
-                    )
-                    if claim
-                    else None
-                )
+                asked = mapping(mapping(claim.spec.get("resources")).get("requests")).get("storage") if claim else None
                 room = mib(asked)
                 if (
                     claim is not None
