@@ -142,9 +142,11 @@ def _leader_and_workers(manifest: Values, leader: PodGroup, place: str) -> tuple
         return (replace(leader, hosts=size),)
     if size == 1:
         return (leader,)
-    workers = pods.read(mapping(of_group["workerTemplate"]), name=f"{leader.name}-workers", where=f"{place}: workers")
-    counts = {"min": leader.min, "replicas": leader.replicas, "max": leader.max}
-    return (replace(leader, where=f"{place}: leader"), replace(workers, hosts=size - 1, **counts))
+    counts = {"minReplicas": leader.min, "replicas": leader.replicas, "maxReplicas": leader.max}
+    workers = pods.read(
+        mapping(of_group["workerTemplate"]), name=f"{leader.name}-workers", where=f"{place}: workers", group=counts
+    )
+    return (replace(leader, where=f"{place}: leader"), replace(workers, hosts=size - 1))
 
 
 def _takes_gpu(templated: Values) -> bool:
