@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from policies import judge
 
-from .facts.manifests import DATA_ON_EKS, KUBERAY_SAMPLE, LEADER_WORKER_SET, PRODUCTION_STACK
+from .facts.manifests import DATA_ON_EKS, KUBERAY_SAMPLE, LEADER_WORKER_SET, PREDICTORS, PRODUCTION_STACK
 
 APP = typer.Typer()
 APP.command()(judge.main)
@@ -56,6 +56,15 @@ def test_a_finding_says_where_in_which_file_what_and_what_to_do(tmp_path: Path) 
         (PRODUCTION_STACK.replace("/dev/shm", "/shm"), "network-shared-memory"),
         (LEADER_WORKER_SET, "network-shared-memory"),
         (LEADER_WORKER_SET.replace("size: 2", "size: 1"), "topology-one-pod"),
+        (PREDICTORS.replace("v0.29.0", "latest"), "security-image-pinned"),
+        (PREDICTORS.replace("16384", "65536"), "fit-context-length"),
+        (
+            PREDICTORS.replace(
+                "valueFrom: {secretKeyRef: {name: hf, key: token}}", "value: hf_abcdefghijklmnopqrstuvwxyzabcdefgh"
+            ),
+            "secret-environment",
+        ),
+        (PREDICTORS.replace("--max-model-len,", "--max-modellen,"), "engine-arguments"),
     ],
 )
 def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, text: str, rule: str) -> None:
@@ -63,7 +72,7 @@ def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, t
 
 
 def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> None:
-    both = f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}"
+    both = f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}\n---\n{PREDICTORS}"
     assert [each for each in found(file(tmp_path, both)) if each["severity"] == "error"] == []
     assert [
         each for each in found(file(tmp_path, _with_memory(LEADER_WORKER_SET))) if each["severity"] == "error"

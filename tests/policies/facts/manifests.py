@@ -152,6 +152,35 @@ spec:
           resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}
 """
 
+# KServe: a predictor by model format, and one with vLLM's own container.
+PREDICTORS = """
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: llama, annotations: {serving.kserve.io/deploymentMode: RawDeployment}}
+spec:
+  predictor:
+    minReplicas: 1
+    model:
+      modelFormat: {name: huggingface}
+      args: [--model_name=llama3, --max_model_len=8192]
+      storageUri: hf://meta-llama/Llama-3.1-8B-Instruct
+      env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]
+      resources: {limits: {cpu: "6", memory: 24Gi, nvidia.com/gpu: "1"}}
+---
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: qwen}
+spec:
+  predictor:
+    maxReplicas: 2
+    containers:
+    - name: kserve-container
+      image: vllm/vllm-openai:v0.29.0
+      args: [--model, Qwen/Qwen2.5-7B-Instruct, --max-model-len, "16384"]
+      ports: [{containerPort: 8000, protocol: TCP}]
+      resources: {limits: {cpu: "6", memory: 24Gi, nvidia.com/gpu: "1"}}
+"""
+
 
 def load(text: str) -> dict[str, Any]:
     """The one object of a text."""
