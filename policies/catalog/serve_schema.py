@@ -10,16 +10,18 @@ from __future__ import annotations
 from .pod_schema import NUMBER, SWITCH, TEXT, WHOLE, Shape
 
 READ_IN = (2, 60)
-# "*": any field. "?": a field that is not here is ignored, not refused. "~": fields that may be null.
+# "*": any field. "?": a field that is not here is ignored, not refused. "~": fields that may be null. "|": or a text.
 _ANY: Shape = {"*": None}
 _DEPLOYMENT: Shape = {
     "?": None,
+    "~": ("user_config",),
     **dict.fromkeys(
         (
-            "autoscaling_config", "backpressure_config", "deployment_actors", "gang_scheduling_config", "logging_config", "num_replicas",
-            "placement_group_bundle_label_selector", "placement_group_bundles", "ray_actor_options", "request_router_config", "user_config",
+            "autoscaling_config", "backpressure_config", "deployment_actors", "gang_scheduling_config", "num_replicas",
+            "placement_group_bundle_label_selector", "placement_group_bundles", "request_router_config",
         )
     ),
+    **dict.fromkeys(("logging_config", "ray_actor_options", "user_config"), _ANY),
     **dict.fromkeys(
         (
             "graceful_shutdown_timeout_s", "graceful_shutdown_wait_loop_s", "health_check_period_s", "health_check_timeout_s",
@@ -78,10 +80,11 @@ SERVE: Shape = {
 _LLM: Shape = {
     "*": None,
     "~": ("lora_config", "placement_group_config", "runtime_env"),
-    **dict.fromkeys(("deployment_config", "engine_kwargs", "experimental_configs", "lora_config", "runtime_env"), _ANY),
+    **dict.fromkeys(("deployment_config", "engine_kwargs", "experimental_configs", "lora_config"), _ANY),
+    "runtime_env": {"*": None, "env_vars": _ANY},
     "log_engine_metrics": SWITCH,
     "placement_group_config": {"*": None, "bundles": {"[]": _ANY}},
-    "model_loading_config": {"~": ("tokenizer_source",), "model_id": TEXT, "model_source": None, "tokenizer_source": TEXT},
+    "model_loading_config": {"~": ("model_source", "tokenizer_source"), "model_id": TEXT, "model_source": {"|": TEXT, "bucket_uri": TEXT, "extra_files": None, "~": ("bucket_uri",)}, "tokenizer_source": TEXT},
 }  # fmt: skip
 _INGRESS: Shape = {
     "ingress_cls_config": {"ingress_cls": None, "ingress_extra_kwargs": _ANY, "~": ("ingress_extra_kwargs",)},

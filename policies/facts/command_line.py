@@ -214,7 +214,9 @@ def _split(script: str) -> list[str]:
 
 
 def _read(name: str, text: str) -> Any:
-    if name in INTEGERS and not _WHOLE.fullmatch(text):  # 1.048576e+06 is a number of JSON's, and none for argparse
+    if (name in INTEGERS or name == "max_model_len") and not _WHOLE.fullmatch(
+        text
+    ):  # 1.048576e+06 is a number of JSON's, and none for argparse
         return text
     if name in SWITCHES or name in _TEXT or (name in TEXT_OR_MAPPING and not text.lstrip().startswith("{")):
         return text

@@ -50,6 +50,8 @@ def _value(value: Any, kind: Any, path: str, lax: bool) -> Iterator[Found]:
     elif isinstance(kind, type):
         if not (_is(value, kind) or (lax and _reads(value, kind))):
             yield f"{path} is {value!r}; allowed: {_KIND[kind]}", _mend(value, kind), True
+    elif "|" in kind and isinstance(value, kind["|"]):
+        return
     elif "[]" in kind:
         if not isinstance(value, (list, tuple)):
             yield f"{path} is no list", "give a list", True
@@ -65,7 +67,8 @@ def _value(value: Any, kind: Any, path: str, lax: bool) -> Iterator[Found]:
     elif isinstance(value, Mapping):
         yield from inside(value, kind, path, lax)
     else:
-        yield f"{path} is {value!r}; allowed: a mapping", "give a mapping", True
+        other = f" or {_KIND[kind['|']]}" if "|" in kind else ""
+        yield f"{path} is {value!r}; allowed: a mapping{other}", f"give a mapping{other}", True
 
 
 def _mend(value: Any, kind: type) -> str:
@@ -92,7 +95,7 @@ def _reads(value: Any, kind: type) -> bool:
 
 
 def _unknown(name: str, shape: Shape, path: str) -> Found:
-    known = tuple(field for field in shape if field not in ("!", "?", "[]", "~"))
+    known = tuple(field for field in shape if field not in ("!", "?", "[]", "|", "~"))
     near = closest_names(name, known, 1)
     below = next((field for field in known if isinstance(shape[field], Mapping) and name in shape[field]), None)
     names = listed(known, _LONGEST) if len(known) <= _LONGEST else f"{len(known)} fields"

@@ -5,6 +5,7 @@ Not for: memory (fit.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -15,6 +16,10 @@ from policies.facts.quantities import whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import literal_env, on_gpus, seats
+
+_READABLE = re.compile(r"(-?\d+(\.\d+)?)([kKmMgGtT]?)")
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def length(stack: Stack) -> Iterator[Problem]:
@@ -40,11 +45,13 @@ def length(stack: Stack) -> Iterator[Problem]:
 
 
 def _tokens(given: object) -> int | None:
-    """vLLM also takes 16k (1000s) and 16K (1024s) on its command line (arg_utils.py human_readable_int)."""
-    if isinstance(given, str) and given[-1:] in ("k", "K", "m", "M"):
-        number = whole(given[:-1])
-        return None if number is None else number * {"k": 1000, "K": 1024, "m": 10**6, "M": 2**20}[given[-1]]
-    return whole(given)
+    """vLLM's command line also takes 16k (1000s, 25.6k too) and 16K (1024s), and no 1e3 or 4096.0 (arg_utils.py human_readable_int)."""
+    if not isinstance(given, str):
+        return whole(given)
+    found = _READABLE.fullmatch(given)
+    if found is None or (found[2] and found[3] not in _DECIMAL):
+        return None
+    return int(float(found[1]) * (_DECIMAL.get(found[3]) or _BINARY.get(found[3]) or 1))
 
 
 def known(stack: Stack) -> Iterator[Problem]:

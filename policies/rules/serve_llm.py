@@ -52,8 +52,14 @@ def placement(stack: Stack) -> Iterator[Problem]:
                     "placement_group_config has neither bundles nor bundle_per_worker: Ray refuses it",
                     "give bundle_per_worker: {GPU: 1, CPU: 1}, or leave placement_group_config out",
                 )
-            strategy = config.get("strategy")
-            if strategy is not None and strategy not in _STRATEGIES:
+            elif config.get("bundles") == [] and seat.engine.accelerator_type:
+                yield error(
+                    where,
+                    f"placement_group_config.bundles is empty and accelerator_type is {seat.engine.accelerator_type}: Ray takes the model for one without GPUs and refuses it",
+                    "give bundle_per_worker: {GPU: 1, CPU: 1}, or leave placement_group_config out",
+                )
+            strategy = config.get("strategy", "PACK")
+            if strategy not in _STRATEGIES:
                 yield error(where, f"placement strategy is {strategy!r}; allowed: {', '.join(_STRATEGIES)}", "use PACK")
             for key in sorted(set(map(str, config)) - {"bundles", "bundle_per_worker", "strategy"}):
                 yield error(
@@ -61,7 +67,7 @@ def placement(stack: Stack) -> Iterator[Problem]:
                 )
             for bundle in seat.engine.bundles[:1] if "bundle_per_worker" in keys else seat.engine.bundles:
                 for resource, amount in sorted(bundle.items()):
-                    if isinstance(amount, bool) or real(amount) is None or (real(amount) or 0) < 0:
+                    if isinstance(amount, (bool, str)) or real(amount) is None or (real(amount) or 0) < 0:
                         yield error(
                             where,
                             f"a bundle asks for {amount!r} of {resource}; allowed: a number from 0",

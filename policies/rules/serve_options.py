@@ -29,6 +29,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import RAY_KINDS, seats
 
 _INGRESS = "ingress_deployment_config"
+_AMOUNTS = ("memory", "num_cpus", "num_gpus")
 _REPLICAS = ("initial_replicas", "max_replicas", "min_replicas")
 _PLACEMENT = ("placement_group_bundle_label_selector", "placement_group_bundles", "placement_group_strategy")
 
@@ -86,6 +87,12 @@ def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterato
     scaling = mapping(given.get("autoscaling_config"))
     for key in _REPLICAS:
         count = scaling.get(key)
+        if count is None and key in scaling and key != "initial_replicas":
+            yield error(
+                where,
+                f"{path}autoscaling_config.{key} is null; allowed: a whole number from 0",
+                "give one, or leave it out",
+            )
         if count is not None and (isinstance(count, bool) or (whole(count) is None) or (real(count) or 0) < 0):
             yield error(
                 where, f"{path}autoscaling_config.{key} is {count!r}; allowed: a whole number from 0", "correct it"
@@ -100,7 +107,15 @@ def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterato
         )
     yield from _options(where, mapping(given.get("request_router_config")), ROUTER, f"{path}request_router_config.")
     yield from logging(where, given.get("logging_config"), f"{path}logging_config")
-    yield from _actor(where, mapping(given.get("ray_actor_options")), f"{path}ray_actor_options")
+    actor = mapping(given.get("ray_actor_options"))
+    yield from _actor(where, actor, f"{path}ray_actor_options")
+    for name in _AMOUNTS if not path.startswith("deployments") else ():  # the schema of those reads numbers in text
+        if isinstance(actor.get(name), str) and real(actor[name]) is not None:
+            yield error(
+                where,
+                f"{path}ray_actor_options.{name} is the text {actor[name]!r}; allowed: a number",
+                "leave out the quotes",
+            )
 
 
 def logging(where: str, given: Any, path: str) -> Iterator[Problem]:

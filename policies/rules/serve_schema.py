@@ -36,6 +36,8 @@ def schema(stack: Stack) -> Iterator[Problem]:
 def _config(workload: Workload) -> Iterator[Found]:
     yield from inside(workload.serve_config, SERVE, "serveConfigV2", lax=True)
     for index, app in enumerate(map(mapping, items(workload.serve_config.get("applications")))):
+        if app.get("name") == "":
+            yield f"serveConfigV2.applications[{index}].name is empty: Serve refuses the config", "give it a name", True
         for name in ("host", "port"):
             if name in app:
                 yield (

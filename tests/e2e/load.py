@@ -13,7 +13,7 @@ from tests.e2e.conftest import MODEL
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: seconds since the loop began, its duration, and the error's name when it failed."""
+    """One request: seconds since the loop began, its duration, and the error with its text when it failed."""
 
     began: float
     took: float
@@ -49,7 +49,7 @@ class Loop:
                     model=self.model, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
                 )
             except openai.OpenAIError as failure:
-                error = type(failure).__name__
+                error = f"{type(failure).__name__}: {failure}"
             ended = time.monotonic()
             self.requests.append(Request(began - self._start, ended - began, error))
             self._stop.wait(self.pause)

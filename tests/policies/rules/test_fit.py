@@ -111,6 +111,10 @@ def test_the_mend_names_what_would_fit_cheapest_first() -> None:
         (args(whole(), max_model_len="long"), ("fit-context-length", "error")),
         (args(whole(), max_model_len=0), ("fit-context-length", "error")),
         (args(whole(), max_model_len="8k"), ("fit-context-length", "error")),  # only vLLM's command line reads 8k
+        (args(plain(), max_model_len="1e3"), ("fit-context-length", "error")),
+        (args(plain(), max_model_len="4096.0"), ("fit-context-length", "error")),
+        (args(plain(), max_model_len="1.5K"), ("fit-context-length", "error")),
+        (args(plain(), max_model_len="48k"), ("fit-context-length", "error")),
     ],
 )
 def test_a_length_that_the_model_is_not_made_for_is_refused(given: Stack, expected: tuple[str, str]) -> None:
@@ -123,6 +127,8 @@ def test_a_length_that_the_model_is_not_made_for_is_refused(given: Stack, expect
         args(whole(), max_model_len="auto"),
         args(whole(), max_model_len=-1),
         args(plain(), max_model_len="8k"),
+        args(plain(), max_model_len="25.6k"),
+        args(plain(), max_model_len="16K"),
         with_engine(args(whole(), max_model_len=40000), env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}),
         args(whole(), max_model_len=40000, hf_overrides={"rope_parameters": {"rope_type": "yarn"}}),
     ],
