@@ -17,8 +17,9 @@ HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
 NICENESS = "RAY_worker_niceness"
 ROUTER_TIMEOUT = "RAY_SERVE_HAPROXY_INGRESS_REQUEST_ROUTER_TIMEOUT_S"
 # HAProxy asks the router for each request and answers 503 where it says nothing for 5 s (ray 2.60.0: _private/constants.py,
-# ingress_request_router.lua.tmpl): on a node whose processors a starting engine keeps busy, requests of an update would fail.
-ROUTER_SECONDS = 60
+# ingress_request_router.lua.tmpl). The router waits for a replica: for the next one, where Serve replaces the only one in place.
+# The steps are few, since they are environment of the pods, where another value makes a new cluster; so replicas do not count either.
+_ROUTER_SECONDS = (300, 900, 1800, 3600, 7200)
 
 
 def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dict[str, str]:
@@ -36,8 +37,14 @@ def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dic
         env[HAPROXY] = "1"
     if direct:
         env[DIRECT_STREAMING] = "1"
-        env[ROUTER_TIMEOUT] = str(ROUTER_SECONDS)
+        env[ROUTER_TIMEOUT] = str(_router_seconds(engines))
     return env
+
+
+def _router_seconds(engines: tuple[EngineSpec, ...]) -> int:
+    """As long as the next replica of a model may take to start."""
+    longest = max((each.cold_seconds or _ROUTER_SECONDS[-2] for each in engines), default=0)
+    return next((step for step in _ROUTER_SECONDS if step >= longest), _ROUTER_SECONDS[-1])
 
 
 def _can_stream_directly(config: Service, engines: tuple[EngineSpec, ...]) -> bool:

@@ -127,7 +127,21 @@ def _serve(before: Any, after: Any) -> Rollout | None:
     if not apps:
         note = "http_options are read when Serve starts; the running one keeps its own"
         return Rollout("kept", note, tuple(differences(old, new)))
-    return Rollout("serve_update", f"every deployment of {', '.join(repr(app) for app in apps)}", tuple(causes))
+    note = f"every deployment of {', '.join(repr(app) for app in apps)}"
+    alone = [model for app in apps if app in had and app in has for model in _alone(has[app])]
+    if alone:
+        note += f"; requests to {', '.join(alone)} wait while the only replica is replaced, unless replicas.surge_percent is 100"
+    return Rollout("serve_update", note, tuple(causes))
+
+
+def _alone(app: Mapping[str, Any]) -> Iterator[str]:
+    """Models of an application that run on one replica, which Serve ends before it starts the next."""
+    args = app.get("args") or {}
+    for llm in args.get("llm_configs") or [] if isinstance(args, dict) else []:
+        options = llm.get("deployment_config") or {}
+        least = (options.get("autoscaling_config") or {}).get("min_replicas", options.get("num_replicas", 1))
+        if least == 1 and not options.get("max_surge_percent"):
+            yield str((llm.get("model_loading_config") or {}).get("model_id"))
 
 
 def _config(text: Any) -> dict[str, Any]:

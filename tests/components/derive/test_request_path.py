@@ -34,12 +34,21 @@ def environment(service: dict[str, Any]) -> dict[str, str]:
 
 
 PROXIED = {request_path.HAPROXY: "1", request_path.NICENESS: "0"}
-STREAMED = {**PROXIED, request_path.DIRECT_STREAMING: "1", request_path.ROUTER_TIMEOUT: "60"}
+STREAMED = {**PROXIED, request_path.DIRECT_STREAMING: "1", request_path.ROUTER_TIMEOUT: "900"}
 
 
 def test_one_model_is_streamed_directly() -> None:
     assert environment({}) == STREAMED
+    # of any number of replicas, so that one more does not make a new cluster
     assert environment({"models": {"qwen": {**QWEN, "replicas": {"min": 1, "max": 3}}}}) == STREAMED
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds"), [("Qwen/Qwen2.5-0.5B-Instruct", "900"), ("Qwen/Qwen2.5-72B-Instruct", "1800"), ("no/such-model", "3600")]
+)  # fmt: skip
+def test_the_router_waits_as_long_as_the_next_replica_takes_to_start(model: str, seconds: str) -> None:
+    found = environment({"models": {"qwen": {**QWEN, "model": model}}})
+    assert found[request_path.ROUTER_TIMEOUT] == seconds
 
 
 @pytest.mark.parametrize(

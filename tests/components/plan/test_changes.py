@@ -64,6 +64,16 @@ def test_what_an_edit_does(edit: dict[str, Any], effect: str, cause: str) -> Non
     assert cause in change.causes
 
 
+@pytest.mark.parametrize(
+    ("replicas", "waits"), [({}, True), ({"min": 2, "max": 2}, False), ({"surge_percent": 100}, False), ({"min": 1, "max": 2}, True)]
+)  # fmt: skip
+def test_requests_wait_where_the_only_replica_is_replaced(replicas: dict[str, Any], waits: bool) -> None:
+    before = deep_merge(PRICED, service(models={"qwen": {"replicas": replicas}}))
+    (change,) = edited(service(models={"qwen": {"engine_args": {"max_model_len": 4096}}}), before)
+    assert change.effect == "serve_update"
+    assert ("requests to qwen wait while the only replica is replaced" in change.text) is waits
+
+
 def test_a_second_model_joins_in_place_where_the_first_is_not_streamed_directly() -> None:
     proxied = deep_merge(PRICED, service(expose={"direct_streaming": False}))
     (change,) = edited(service(models={"second": {**MODEL}}), proxied)
@@ -165,7 +175,7 @@ def test_what_is_no_other_side_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_changes_are_shown_in_table_page_and_json() -> None:
     old = assemble(environment(), "dev")
-    new = assemble(environment(**service(image={"tag": "<2>"})), "dev")
+    new = assemble(environment(**service(models={"<2>": {**MODEL}})), "dev")
     plan = changes.compared(new, Other("Pulumi.dev.yaml", old.plan, old.manifests))
     assert "chat: new cluster, a second Ray cluster starts beside the running one" in view.text(plan)
     text = page.html(plan)
