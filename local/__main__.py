@@ -67,6 +67,8 @@ def get_tools(run: Run) -> None:
 def start_cluster(run: Run) -> None:
     """Our own cluster, unless one was given."""
     if run.kubeconfig is None:
+        if not run.settings.etcd.exists():
+            tools.forget_stack(stack.STACK)  # of a cluster that was deleted by hand
         run.cluster = cluster.up(run.settings)
         return
     answer = subprocess.run(

@@ -37,6 +37,11 @@ class Settings:
         return self.state_root / self.name
 
     @property
+    def etcd(self) -> Path:
+        """Data of the cluster; there as long as the cluster is."""
+        return self.state / "etcd"
+
+    @property
     def run(self) -> Path:
         """Service definitions, their status, sockets; gone after `down`."""
         return self.state / "run"

@@ -78,7 +78,7 @@ class Plan:
         client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
         options = {
             "name": self.settings.name,
-            "data-dir": self.settings.state / "etcd",
+            "data-dir": self.settings.etcd,
             "listen-client-urls": client,
             "advertise-client-urls": client,
             "listen-peer-urls": peer,

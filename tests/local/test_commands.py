@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from local import __main__ as commands
 from local import stack, tools
 from local.errors import LocalError
+from local.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,6 +43,19 @@ def test_up_runs_the_steps_in_order_and_shows_their_times(steps: list[str], capf
 def test_up_can_stop_after_a_step(steps: list[str]) -> None:
     commands.up(until="two")
     assert steps == ["one", "two"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_pulumi_noted_of_a_cluster_that_is_gone_is_forgotten(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, forgotten = Settings(state_root=tmp_path), []
+    if there:
+        settings.etcd.mkdir(parents=True)
+    monkeypatch.setattr(tools, "forget_stack", forgotten.append)
+    monkeypatch.setattr(commands.cluster, "up", lambda settings: None)
+    commands.start_cluster(commands.Run(settings=settings, kubeconfig=None))
+    assert forgotten == ([] if there else ["local"])
 
 
 def test_an_unknown_step_is_told_with_those_there_are(steps: list[str]) -> None:
