@@ -15,11 +15,16 @@ from policies.catalog.ray_releases import DIRECT_STREAMING, DIRECT_STREAMING_SIN
 
 HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
 NICENESS = "RAY_worker_niceness"
+HARD_STOP = "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S"
 ROUTER_TIMEOUT = "RAY_SERVE_HAPROXY_INGRESS_REQUEST_ROUTER_TIMEOUT_S"
-# HAProxy asks the router for each request and answers 503 where it says nothing for 5 s (ray 2.60.0: _private/constants.py,
-# ingress_request_router.lua.tmpl). The router waits for a replica: for the next one, where Serve replaces the only one in place.
-# The steps are few, since they are environment of the pods, where another value makes a new cluster; so replicas do not count either.
-_ROUTER_SECONDS = (300, 900, 1800, 3600, 7200)
+ROUTER = "LLMRouter"
+"""Name of the deployment that HAProxy asks for a replica under direct streaming (ray 2.60.0: core/ingress/router.py)."""
+# Serve ends the only replica of a model before it starts the next one, and a request waits for that on its way. Four things on the
+# way give up earlier by themselves (ray 2.60.0: _private/constants.py, ingress_request_router.lua.tmpl, config.py), each with 503 or a
+# cut connection: HAProxy after 5 s without a word of the router, a router or ingress that is replaced itself after 20 s, and an old
+# HAProxy, of which each change of the replicas makes one, after 120 s, with the streams that it still carries.
+# The steps are few: as environment of the pods another value makes a new cluster. So the number of replicas does not count either.
+_PATIENCE = (300, 900, 1800, 3600, 7200)
 
 
 def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dict[str, str]:
@@ -35,16 +40,17 @@ def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dic
         direct = haproxy and has(ray, DIRECT_STREAMING_SINCE) and _can_stream_directly(config, engines)
     if haproxy:
         env[HAPROXY] = "1"
+        env[HARD_STOP] = str(patience_seconds(engines))
     if direct:
         env[DIRECT_STREAMING] = "1"
-        env[ROUTER_TIMEOUT] = str(_router_seconds(engines))
+        env[ROUTER_TIMEOUT] = str(patience_seconds(engines))
     return env
 
 
-def _router_seconds(engines: tuple[EngineSpec, ...]) -> int:
-    """As long as the next replica of a model may take to start."""
-    longest = max((each.cold_seconds or _ROUTER_SECONDS[-2] for each in engines), default=0)
-    return next((step for step in _ROUTER_SECONDS if step >= longest), _ROUTER_SECONDS[-1])
+def patience_seconds(engines: Iterable[EngineSpec]) -> int:
+    """How long a request may be on its way: as long as the next replica of a model may take to start, and a streamed answer."""
+    longest = max((each.cold_seconds or _PATIENCE[-2] for each in engines), default=0)
+    return next((step for step in _PATIENCE if step >= longest), _PATIENCE[-1])
 
 
 def _can_stream_directly(config: Service, engines: tuple[EngineSpec, ...]) -> bool:

@@ -7,7 +7,13 @@ from typing import Any
 
 from components.config import deep_merge
 from components.derive import engines as engine_args
-from components.derive.request_path import IDLE_SECONDS, keep_alive_seconds, streams_directly
+from components.derive.request_path import (
+    IDLE_SECONDS,
+    ROUTER,
+    keep_alive_seconds,
+    patience_seconds,
+    streams_directly,
+)
 from components.derive.spec import EngineSpec, ServiceSpec
 from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, SURGE_SINCE, has
 from serve_apps import APPS
@@ -136,6 +142,7 @@ def serve_config(spec: ServiceSpec) -> dict[str, Any]:
                 # one application is the endpoint; further ones lie beside it under their own prefix
                 "route_prefix": "/" if index == 0 else f"/{name}",
                 "args": {**args, **_ingress(spec), **spec.config.app_args},
+                **_router(spec),
             }
             for index, (name, args) in enumerate(applications)
         ],
@@ -166,13 +173,25 @@ def _ingress(spec: ServiceSpec) -> dict[str, Any]:
     # Direct streaming has no ingress of its own, and Ray refuses options for it (core/ingress/builder.py, 2.60.0).
     if not spec.engines or not has(spec.ray_version, SURGE_SINCE) or streams_directly(spec):
         return {}
-    options: dict[str, Any] = {"graceful_shutdown_timeout_s": engine_args.DRAIN_SECONDS, "max_surge_percent": 100}
+    options = _calm_change(spec)
     if all(engine.role == "serve" and engine.min_replicas == 0 for engine in spec.engines):
         # Where all models go to zero Ray's ingress does as well, and until then holds a pod: it goes with the last of them. Serve's
         # own delay is ten minutes, so that the ingress would start anew beside a model that is still there, or keep a pod for itself.
         calm = [_to_zero(engine, spec.ray_version) for engine in spec.engines]
         options["autoscaling_config"] = {"downscale_to_zero_delay_s": max(calm), "min_replicas": 0}
     return {"ingress_deployment_config": options}
+
+
+def _router(spec: ServiceSpec) -> dict[str, Any]:
+    """The same for the router that is there under direct streaming: its builder takes no options, the application does."""
+    alone = len(spec.engines) == 1 and spec.config.app == "openai_chat"
+    if not alone or not has(spec.ray_version, SURGE_SINCE) or not streams_directly(spec):
+        return {}
+    return {"deployments": [{"name": ROUTER, **_calm_change(spec)}]}
+
+
+def _calm_change(spec: ServiceSpec) -> dict[str, Any]:
+    return {"graceful_shutdown_timeout_s": patience_seconds(spec.engines), "max_surge_percent": 100}
 
 
 def _to_zero(engine: EngineSpec, ray: str) -> float:

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import httpx
 import openai
 
 from tests.e2e.conftest import MODEL
@@ -26,10 +27,15 @@ class Loop:
 
     client: openai.OpenAI
     pause: float = 0.2
+    anew: bool = False
+    """A connection for each request: one that is kept goes on to the pod that took it, whatever the Service says by then."""
     model: str = MODEL
     requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Loop:
+        if self.anew:
+            limits = httpx.Limits(max_keepalive_connections=0)
+            self.client = self.client.with_options(http_client=httpx.Client(limits=limits, timeout=self.client.timeout))
         self._stop = threading.Event()
         self._start = time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)

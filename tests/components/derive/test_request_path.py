@@ -8,7 +8,8 @@ import pytest
 
 from components.config import parse
 from components.derive import request_path
-from components.plan import assemble
+from components.plan import Planned, assemble
+from policies.facts import ServeApp
 
 BASE: dict[str, Any] = {
     "cluster": {"kind": "existing", "kubernetes_version": "1.35"},
@@ -28,12 +29,20 @@ BASE: dict[str, Any] = {
 QWEN: dict[str, Any] = {"model": "Qwen/Qwen2.5-7B-Instruct", "pool": "l4", "engine_args": {"max_model_len": 8192}}
 
 
+def planned(service: dict[str, Any]) -> Planned:
+    return assemble(parse({**BASE, "services": {"chat": {"models": {"qwen": QWEN}, **service}}}))
+
+
 def environment(service: dict[str, Any]) -> dict[str, str]:
-    planned = assemble(parse({**BASE, "services": {"chat": {"models": {"qwen": QWEN}, **service}}}))
-    return planned.specs[0].ray_env
+    return planned(service).specs[0].ray_env
 
 
-PROXIED = {request_path.HAPROXY: "1", request_path.NICENESS: "0"}
+def app(service: dict[str, Any]) -> ServeApp:
+    (found,) = planned(service).stack.workloads[0].apps
+    return found
+
+
+PROXIED = {request_path.HAPROXY: "1", request_path.HARD_STOP: "900", request_path.NICENESS: "0"}
 STREAMED = {**PROXIED, request_path.DIRECT_STREAMING: "1", request_path.ROUTER_TIMEOUT: "900"}
 
 
@@ -46,9 +55,14 @@ def test_one_model_is_streamed_directly() -> None:
 @pytest.mark.parametrize(
     ("model", "seconds"), [("Qwen/Qwen2.5-0.5B-Instruct", "900"), ("Qwen/Qwen2.5-72B-Instruct", "1800"), ("no/such-model", "3600")]
 )  # fmt: skip
-def test_the_router_waits_as_long_as_the_next_replica_takes_to_start(model: str, seconds: str) -> None:
-    found = environment({"models": {"qwen": {**QWEN, "model": model}}})
-    assert found[request_path.ROUTER_TIMEOUT] == seconds
+def test_a_request_may_wait_as_long_as_the_next_replica_takes_to_start(model: str, seconds: str) -> None:
+    given = {"models": {"qwen": {**QWEN, "model": model}}}
+    found = environment(given)
+    assert (found[request_path.ROUTER_TIMEOUT], found[request_path.HARD_STOP]) == (seconds, seconds)
+    calm = {"graceful_shutdown_timeout_s": int(seconds), "max_surge_percent": 100}
+    assert app(given).deployments == ({"name": request_path.ROUTER, **calm},)
+    ingress = app({**given, "expose": {"direct_streaming": False}})
+    assert (ingress.deployments, ingress.args["ingress_deployment_config"]) == ((), calm)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +86,5 @@ def test_a_ray_without_haproxy_keeps_its_own_proxy() -> None:
 
 
 def test_options_of_the_ingress_are_not_written_for_a_path_without_one() -> None:
-    def args(service: dict[str, Any]) -> dict[str, Any]:
-        planned = assemble(parse({**BASE, "services": {"chat": {"models": {"qwen": QWEN}, **service}}}))
-        (app,) = planned.stack.workloads[0].apps
-        return dict(app.args)
-
-    assert "ingress_deployment_config" not in args({})
-    assert "ingress_deployment_config" in args({"env": {request_path.DIRECT_STREAMING: "0"}})
+    assert "ingress_deployment_config" not in app({}).args
+    assert "ingress_deployment_config" in app({"env": {request_path.DIRECT_STREAMING: "0"}}).args
