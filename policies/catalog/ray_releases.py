@@ -16,13 +16,14 @@ class RayRelease:
     """One minor version.
 
     vllm: requirement of ray[llm], "0.15.0" for >= and "==0.29.0" for a pin. vllm_last: last minor that imports.
-    open_ended: vllm_last is only the newest that was compared.
+    open_ended: vllm_last is only the newest that was compared. breaks: what newer vLLM does where it imports all the same.
     """
 
     minor: str
     vllm: str
     vllm_last: str
     open_ended: bool = False
+    breaks: str = ""
 
     @property
     def vllm_first(self) -> str:
@@ -37,7 +38,7 @@ RELEASES: tuple[RayRelease, ...] = (
     RayRelease("2.43", "0.7.2", "0.10"),
     RayRelease("2.44", "0.7.2", "0.10"),
     RayRelease("2.45", "0.8.2", "0.10"),
-    RayRelease("2.46", "0.8.5", "0.10"),
+    RayRelease("2.46", "0.8.5", "0.8", breaks="every chat request fails over trust_remote_code"),  # ray#52975
     RayRelease("2.47", "0.8.5", "0.10"),
     RayRelease("2.48", "0.9.2", "0.10"),
     RayRelease("2.49", "0.10.0", "0.10"),

@@ -5,7 +5,8 @@ Sources: vllm/config/model.py verify_with_parallel_config (heads), model_executo
 layers/quantization/fp8.py (blocks), gptq.py and awq.py (groups), models of linear attention and Mamba (their heads).
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -17,6 +18,8 @@ _LARGEST = 64
 # Quantised checkpoints of Qwen2 and Qwen2.5 72B have a wider MLP than the originals, so that its groups divide by 8
 # (config.json of Qwen/Qwen2.5-72B-Instruct-AWQ).
 _PADDED_TO = {29568: 29696}
+# fused_moe/oracle/fp8.py refine_fp8_moe_block_shape (0.29.0): scales of experts' blocks are read in finer blocks, down to this.
+_FINEST_BLOCK = 32
 
 Argument = Literal["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "pipeline_partition"]
 
@@ -72,6 +75,20 @@ def divisibility(model: Model, shape: EngineShape) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
+def finer_blocks(model: Model, shape: EngineShape) -> int | None:
+    """Size of the blocks in which experts in block FP8 are read where tensor parallel cuts through those of the checkpoint
+    (vLLM 0.29 and newer, Triton kernels only); None where it cuts through none, or no finer block divides."""
+    quantization, moe = quantization_of(model, shape), model.moe
+    group, ranks = quantization.group_size, shape.tensor_parallel_size * shape.data_parallel_size
+    if moe is None or quantization.method != "fp8" or not group or shape.enable_expert_parallel:
+        return None
+    if "experts" in quantization.unquantized or moe.intermediate_size % ranks:
+        return None
+    part = moe.intermediate_size // ranks
+    block = math.gcd(group, part, model.hidden_size)
+    return block if part % group and block >= _FINEST_BLOCK else None
+
+
 def valid_tensor_parallel_sizes(model: Model, shape: EngineShape | None = None) -> tuple[int, ...]:
     """Tensor parallel sizes up to 64 that `model` can be split over, with `shape`'s quantisation and expert parallelism."""
     return _valid(model, shape or EngineShape())
@@ -97,12 +114,15 @@ def _reasons(model: Model, shape: EngineShape, tp: int) -> list[tuple[bool, str]
     if model.mamba:
         checks.append((model.mamba.heads % tp != 0, f"{model.mamba.heads} Mamba heads are not a multiple of {tp}"))
     for name, size, ranks in _widths(model, shape, tp):
-        checks.append(_width(name, size, ranks, model, shape))
+        if name != "moe_intermediate_size" or finer_blocks(model, replace(shape, tensor_parallel_size=tp)) is None:
+            checks.append(_width(name, size, ranks, model, shape))
     return checks
 
 
 def _widths(model: Model, shape: EngineShape, tp: int) -> list[tuple[str, int, int]]:
-    """(what, intermediate size, GPUs it is split over) of the MLPs whose quantisation groups must not be cut."""
+    """(what, intermediate size, GPUs it is split over) of the MLPs whose quantisation groups must not be cut.
+
+    With expert parallel shared experts are cut in a way that depends on how tokens are exchanged; that is not judged."""
     out = []
     unquantized = quantization_of(model, shape).unquantized
     moe = model.moe
@@ -110,6 +130,8 @@ def _widths(model: Model, shape: EngineShape, tp: int) -> list[tuple[str, int, i
         out.append(("intermediate_size", model.intermediate_size, tp))
     if moe and "experts" not in unquantized and not shape.enable_expert_parallel:
         out.append(("moe_intermediate_size", moe.intermediate_size, tp * shape.data_parallel_size))
+        if moe.shared_intermediate_size and "shared_experts" not in unquantized:
+            out.append(("shared experts' intermediate_size", moe.shared_intermediate_size, tp))
     return out
 
 

@@ -15,7 +15,7 @@ from policies.catalog.gpus import Gpu
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
 from policies.facts import Engine, NodePool, PodGroup, SecretRef, Stack, Workload
-from policies.facts.quantities import real, whole
+from policies.facts.quantities import real, switch, whole
 from policies.fit import engine as fit_engine
 from policies.fit.engine import Device
 from policies.fit.shape import EngineShape
@@ -204,3 +204,12 @@ def positive(value: Any) -> int | None:
     """A whole number of at least 1."""
     number = whole(value) if not isinstance(value, float) or math.isfinite(value) else None
     return number if number is not None and number >= 1 else None
+
+
+def ranks_in_pod(engine: Engine) -> int:
+    """Data-parallel ranks that plain vLLM starts in one pod: all, unless it is told that the others are elsewhere."""
+    args = engine.engine_args
+    if args.get("data_parallel_rank") is not None or switch(args.get("data_parallel_external_lb")):
+        return 1
+    local = whole(args.get("data_parallel_size_local"))
+    return max(1, engine.data if local is None else local)

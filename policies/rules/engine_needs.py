@@ -5,46 +5,20 @@ Not for: parallel sizes against model and GPUs (parallelism.py), batch sizes and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from policies.catalog.engine_values import INTEGERS, SWITCHES
 from policies.facts import Stack
 from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._argument_kinds import allowed
 from ._engines import Seat, seats
+from ._needs import Need, given, number, on
+from ._rank_needs import RANKS
 from .engine_values import as_read
 
 _STREAMERS = ("auto", "modelexpress", "runai_streamer", "runai_streamer_sharded")
 _SHM_OBJECT_MB = 128  # default
-_UBATCHING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """`met` is asked of an engine that has `argument` on, not null and not zero."""
-
-    argument: str
-    needs: str
-    mend: str
-    met: Callable[[Seat], bool]
-
-
-def _on(*names: str) -> Callable[[Seat], bool]:
-    return lambda seat: any(_given(seat, name) for name in names)
-
-
-def _given(seat: Seat, name: str) -> bool:
-    value = seat.args.get(name)
-    off = switch(value) is False if name in SWITCHES else value is False and name not in INTEGERS
-    return value is not None and not off
-
-
-def _int(seat: Seat, name: str, default: int = 1) -> int:
-    number = whole(seat.args.get(name))
-    return default if number is None else number
 
 
 def _speculates(seat: Seat) -> bool:
@@ -53,7 +27,7 @@ def _speculates(seat: Seat) -> bool:
         return True
     method = config.get("method") or seat.args.get("spec_method")
     guessed = bool(config.get("model") or seat.args.get("spec_model")) or method not in (None, "ngram", "ngram_gpu")
-    return guessed or config.get("num_speculative_tokens") is not None or _given(seat, "spec_tokens")
+    return guessed or config.get("num_speculative_tokens") is not None or given(seat, "spec_tokens")
 
 
 def _connects(seat: Seat) -> bool:
@@ -70,14 +44,14 @@ def _formats_output(seat: Seat) -> bool:
 
 def _not_longer(seat: Seat) -> bool:
     length = whole(seat.args.get("max_model_len")) or (seat.row.max_position_embeddings if seat.row else None)
-    return length is None or _int(seat, "long_prefill_token_threshold", 0) <= length
+    return length is None or number(seat, "long_prefill_token_threshold", 0) <= length
 
 
 def _routes_whole(seat: Seat) -> bool:
     parts = (
         seat.engine.pipeline,
-        _int(seat, "decode_context_parallel_size"),
-        _int(seat, "prefill_context_parallel_size"),
+        number(seat, "decode_context_parallel_size"),
+        number(seat, "prefill_context_parallel_size"),
     )
     return max(parts) <= 1 and not seat.engine.kv_transfer
 
@@ -89,74 +63,25 @@ def _streams(seat: Seat) -> bool:
 
 
 NEEDS: tuple[Need, ...] = (
+    *RANKS,
     Need(
         "collect_detailed_traces",
         "otlp_traces_endpoint",
         "set otlp_traces_endpoint, or leave it out",
         lambda seat: bool(seat.args.get("otlp_traces_endpoint")),
     ),
-    Need(
-        "data_parallel_external_lb",
-        "data_parallel_rank",
-        "leave it out: Ray, or the Service, spreads requests over the ranks",
-        lambda seat: _given(seat, "data_parallel_rank") or _int(seat, "nnodes") > 1,
-    ),
-    Need(
-        "data_parallel_hybrid_lb",
-        "data_parallel_size_local",
-        "leave it out, or say how many ranks this node has",
-        _on("data_parallel_size_local"),
-    ),
-    Need(
-        "data_parallel_multi_port_external_lb",
-        "data_parallel_size over 1",
-        "leave it out",
-        lambda seat: seat.ray or _int(seat, "data_parallel_size") > 1,
-    ),
-    Need(
-        "data_parallel_rank",
-        "data_parallel_size over 1",
-        "leave it out",
-        lambda seat: _int(seat, "data_parallel_size") > 1,
-    ),
-    Need(
-        "data_parallel_size_local",
-        "a data_parallel_size that is not less",
-        "leave it out, or lower it",
-        lambda seat: _int(seat, "data_parallel_size_local") <= _int(seat, "data_parallel_size"),
-    ),
     Need("default_mm_loras", "a multimodal model", "leave it out", lambda seat: not seat.row or _sees(seat)),
     Need(
         "enable_auto_tool_choice",
         "tool_call_parser",
         "name the model's parser (hermes, llama3_json, mistral, ...)",
-        _on("tool_call_parser"),
-    ),
-    Need(
-        "enable_dbo",
-        f"all2all_backend {', '.join(_UBATCHING[:-1])} or {_UBATCHING[-1]}",
-        "set all2all_backend, or leave it out",
-        lambda seat: seat.args.get("all2all_backend") in _UBATCHING,
-    ),
-    Need("enable_elastic_ep", "enable_eplb", "set enable_eplb: true", _on("enable_eplb")),
-    Need("enable_eplb", "enable_expert_parallel", "set parallel.expert: true", _on("enable_expert_parallel")),
-    Need(
-        "enable_fault_tolerance",
-        "data_parallel_rank or data_parallel_external_lb",
-        "leave it out",
-        _on("data_parallel_external_lb", "data_parallel_rank"),
-    ),
-    Need(
-        "fault_tolerance_config",
-        "data_parallel_rank or data_parallel_external_lb",
-        "leave it out",
-        _on("data_parallel_external_lb", "data_parallel_rank"),
+        on("tool_call_parser"),
     ),
     Need(
         "enable_log_outputs",
         "enable_log_requests",
         "set enable_log_requests: true",
-        lambda seat: seat.ray or _given(seat, "enable_log_requests"),
+        lambda seat: seat.ray or given(seat, "enable_log_requests"),
     ),
     Need(
         "enable_mamba_cache_stochastic_rounding",
@@ -192,23 +117,14 @@ NEEDS: tuple[Need, ...] = (
         lambda seat: (
             not _sees(seat)
             or seat.args.get("mm_processor_cache_type") == "shm"
-            or _int(seat, "mm_shm_cache_max_object_size_mb") == _SHM_OBJECT_MB
+            or number(seat, "mm_shm_cache_max_object_size_mb") == _SHM_OBJECT_MB
         ),
     ),
-    Need(
-        "nnodes",
-        "parallel sizes that it divides",
-        "leave it out; an engine over several pods is a ray_service",
-        lambda seat: seat.ray or _int(seat, "nnodes") <= 1 or seat.ranks % _int(seat, "nnodes") == 0,
-    ),
-    Need("numa_bind_cpus", "numa_bind", "set numa_bind: true", _on("numa_bind")),
-    Need("numa_bind_nodes", "numa_bind", "set numa_bind: true", _on("numa_bind")),
-    Need("ray_workers_use_nsight", "Ray", "leave it out", lambda seat: seat.ray),
     Need(
         "spec_tokens",
         "spec_model, spec_method or speculative_config",
         "use speculative_config: {method: ..., num_speculative_tokens: ...}",
-        _on("spec_model", "spec_method", "speculative_config"),
+        on("spec_model", "spec_method", "speculative_config"),
     ),
     Need("speculative_config", "num_speculative_tokens in it", "say how many tokens to guess", _speculates),
     Need(
@@ -216,12 +132,6 @@ NEEDS: tuple[Need, ...] = (
         "backend xgrammar or guidance for disable_any_whitespace, guidance for disable_additional_properties",
         "set its backend, or leave the switch out",
         _formats_output,
-    ),
-    Need(
-        "ubatch_size",
-        f"all2all_backend {', '.join(_UBATCHING[:-1])} or {_UBATCHING[-1]}",
-        "set all2all_backend, or leave it out",
-        lambda seat: _int(seat, "ubatch_size") <= 1 or seat.args.get("all2all_backend") in _UBATCHING,
     ),
     Need("use_replayssm", "a model with Mamba layers", "leave it out", lambda seat: not seat.row or _has_state(seat)),
 )
@@ -242,7 +152,7 @@ def needs(stack: Stack) -> Iterator[Problem]:
             value = seat.args.get(need.argument)
             if value is None or allowed(need.argument, value, seat) is not None:
                 continue  # not there, or engine-argument-kinds says what is wrong with it
-            if _given(seat, need.argument) and not need.met(seat):
+            if given(seat, need.argument) and not need.met(seat):
                 yield say(
                     seat.engine.where,
                     f"engine argument {need.argument} needs {need.needs}: vLLM refuses to start",

@@ -13,7 +13,7 @@ from policies.facts import Stack
 from policies.facts.quantities import real
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import on_gpus, seats
+from ._engines import on_gpus, ranks_in_pod, seats
 from ._places import ray_gpus
 from ._values import amount, before
 from .topology import strategy_of
@@ -56,11 +56,12 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
             backend = "ray"
         # Pods of a LeaderWorkerSet that Ray joins count together; processes do not leave their pod.
         joined = sum(ray_gpus(each) * max(1, each.hosts) for each in seat.groups)
-        have, need = joined if backend == "ray" else ray_gpus(group), seat.ranks
+        have, ranks = joined if backend == "ray" else ray_gpus(group), ranks_in_pod(seat.engine)
+        need = seat.engine.world * ranks
         if have >= 1 and need > have and not seat.args.get("nnodes"):
             yield error(
                 seat.engine.where,
-                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {seat.engine.data}) and "
+                f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {ranks}) and "
                 + (
                     f"the pods of its group have {amount(have)} together: it waits for the others"
                     if several and backend == "ray"

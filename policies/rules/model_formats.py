@@ -1,6 +1,6 @@
 """How a model's files and its answers are read: Mistral's own formats, and parsers of reasoning.
 
-Not for: tool calls, GGUF and runners (model_use.py).
+Not for: tool calls (model_tools.py), GGUF and runners (model_use.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import Seat, seats
 from ._values import listed
 from .model_access import from_hub
+from .model_tools import foreign
 
 _FILES = ("config_format", "load_format", "tokenizer_mode")
 _HOME = "mistralai"
@@ -65,6 +66,12 @@ def reasoning(stack: Stack) -> Iterator[Problem]:
                 f"reasoning_parser {parser} and {seat.row.name}, which marks its reasoning in another way: it arrives in the answer, or the answer in it",
                 f"set reasoning_parser: {fitting[0]}",
             )
+        elif not fitting and foreign(seat, parser):
+            yield warning(
+                seat.engine.where,
+                f"reasoning_parser {parser} and {seat.row.name}, a model of another family: vLLM before 0.29 does not find its marks and refuses to start, newer ones find no reasoning",
+                "leave reasoning_parser out, or set the one of the model's family",
+            )
         elif seat.row.architecture in _SILENT and parser in _GREEDY and not _taught(seat):
             yield warning(
                 seat.engine.where,
@@ -97,6 +104,6 @@ RULES: tuple[Rule, ...] = (
             "finds no end of it, and the whole answer goes where clients do not look."
         ),
         check=reasoning,
-        sources=("vllm#26239", "vllm#13125", "vllm 0.29.0: reasoning/"),
+        sources=("vllm#26239", "vllm#13125", "vllm-project/recipes#515", "vllm 0.29.0: reasoning/"),
     ),
 )

@@ -1,39 +1,26 @@
-"""What an engine does with its model: generate or embed, read files of this format, call tools, serve adapters.
+"""What an engine does with its model: generate or embed, read files of this format, see images.
 
-Not for: names and kinds of single arguments (engine_args.py, engine_values.py).
+Not for: tool calls (model_tools.py), adapters (model_adapters.py), names and kinds of single arguments (engine_args.py, engine_values.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from policies.catalog.architectures import NO_LORA
 from policies.catalog.models.row import Model
 from policies.facts import Stack
-from policies.facts.quantities import switch, whole
+from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, literal_env, on_gpus, seats, vllm_version
 from ._values import before
 from .engine_values import as_read
 
-# vllm 0.29.0: tool_parsers/__init__.py and docs/features/tool_calling. The formats that a family writes calls in; a row not
-# named here has none that is known. Parsers of any text (pythonic, json) that a chat template can ask for are let pass.
-_PARSERS: dict[str, tuple[str, ...]] = {
-    "DeepseekV32ForCausalLM": ("deepseek_v32", "deepseek_v31"),
-    "DeepseekV3ForCausalLM": ("deepseek_v3", "deepseek_v31", "kimi_k2"),
-    "Gemma4ForConditionalGeneration": ("gemma4",),
-    "Glm4MoeForCausalLM": ("glm45", "glm47"),
-    "GlmMoeDsaForCausalLM": ("glm45", "glm47"),
-    "GptOssForCausalLM": ("openai",),
-    "KimiK25ForConditionalGeneration": ("kimi_k2",),
-    "MiniMaxM2ForCausalLM": ("minimax_m2",),
-    "MistralForCausalLM": ("mistral", "hermes"),
-    "MixtralForCausalLM": ("mistral", "hermes"),
-}
-_ANY_TEXT = ("pythonic",)
-_LORA = ("fully_sharded_loras", "lora_dtype", "max_cpu_loras", "max_lora_rank", "max_loras")
-_MOE_RANK = 128  # lora/ops/triton_ops/fused_moe_lora_op.py
+# Rerankers that are published as models which write text; docs/models/pooling_models/scoring of 0.29.0.
+_WRITING_RERANKER = re.compile(
+    r"/(qwen3-(vl-)?reranker-[\d.]+b|mxbai-rerank-(base|large)-v2|bge-reranker-v2-gemma)$", re.IGNORECASE
+)
 _DEFAULT_BLOCK = 16
 # Image tokens see each other both ways, so that vLLM never splits an image over steps (ModelConfig.is_mm_prefix_lm).
 _WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
@@ -42,6 +29,16 @@ _WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGenerati
 def runner(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         row = seat.row
+        if _WRITING_RERANKER.search(seat.engine.source) and not mapping(seat.args.get("hf_overrides")).get(
+            "architectures"
+        ):
+            yield warning(
+                seat.engine.where,
+                f"{seat.engine.source} is published as a model that writes text, and served as one: requests to rerank or score are refused",
+                "set hf_overrides: {architectures: [Qwen3ForSequenceClassification], classifier_from_token: ['no', 'yes'], is_original_qwen3_reranker: true}"
+                if "qwen" in seat.engine.source.lower()
+                else "set hf_overrides with the architectures that vLLM's page on scoring names for it",
+            )
         if row is None:
             continue
         say = error if as_read(stack, seat) else warning
@@ -76,59 +73,6 @@ def gguf(stack: Stack) -> Iterator[Problem]:
             f"the weights '{source}' are GGUF files, which vLLM 0.29 and newer read only with a plugin",
             "give the checkpoint in safetensors (16 bit, AWQ, GPTQ, FP8), or install the plugin in the image (and switch this rule off)",
         )
-
-
-def tools(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        parser = seat.args.get("tool_call_parser")
-        if not isinstance(parser, str) or not parser:
-            continue
-        if not switch(seat.args.get("enable_auto_tool_choice")):
-            yield warning(
-                seat.engine.where,
-                f"tool_call_parser {parser} without enable_auto_tool_choice: requests with tools are answered with 400 ('\"auto\" tool choice requires')",
-                "set enable_auto_tool_choice: true",
-            )
-        fitting = _PARSERS.get(seat.row.architecture) if seat.row is not None else None
-        if (
-            fitting
-            and parser not in (*fitting, *_ANY_TEXT)
-            and not seat.args.get("chat_template")
-            and seat.row is not None
-        ):
-            yield warning(
-                seat.engine.where,
-                f"tool_call_parser {parser} and {seat.row.name}, which writes calls in another format: they arrive as text",
-                f"set tool_call_parser: {fitting[0]}",
-            )
-
-
-def adapters(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        asked = switch(seat.args.get("enable_lora")) or seat.engine.lora is not None
-        if asked and seat.row is not None and seat.row.architecture in NO_LORA:
-            yield (error if as_read(stack, seat) else warning)(
-                seat.engine.where,
-                f"{seat.row.name} is a {seat.row.architecture}, which takes no LoRA adapters: vLLM refuses to start",
-                "serve it without adapters, or merge the adapter into the weights",
-            )
-        rank = whole(seat.args.get("max_lora_rank"))
-        if asked and rank is not None and rank > _MOE_RANK and seat.row is not None and seat.row.moe is not None:
-            sure = as_read(stack, seat) and not before(vllm_version(stack, seat.workload), "0.28")
-            yield (error if sure else warning)(
-                seat.engine.where,
-                f"max_lora_rank {rank} and {seat.row.name}, whose experts' kernel takes adapters up to rank {_MOE_RANK}: the first request with an adapter ends the engine",
-                f"set max_lora_rank to {_MOE_RANK} or less",
-            )
-        if switch(seat.args.get("enable_lora")):
-            continue
-        given = [name for name in _LORA if seat.args.get(name) is not None]
-        if given and seat.engine.lora is None:
-            yield warning(
-                seat.engine.where,
-                f"{', '.join(given)} without enable_lora: no adapter is ever served",
-                "set enable_lora: true, or take them out",
-            )
 
 
 def blocks(stack: Stack) -> Iterator[Problem]:
@@ -205,26 +149,6 @@ RULES: tuple[Rule, ...] = (
         why="GGUF left vLLM's own formats; the hub's GGUF repositories often have no config.json either, so the engine fails after the node is up.",
         check=gguf,
         sources=("vllm 0.29.0: model_executor/model_loader, layers/quantization",),
-    ),
-    Rule(
-        id="model-tools",
-        title="Tool calls are switched on, and parsed in the model's own format",
-        why=(
-            "A parser alone does nothing: without enable_auto_tool_choice every request with tools is refused. A parser of another family finds no call in what the "
-            "model writes, and the client gets the call as text."
-        ),
-        check=tools,
-        sources=("ray#53795", "vllm#29643", "vllm 0.29.0: entrypoints/launchers/cli_args.py, tool_parsers"),
-    ),
-    Rule(
-        id="model-adapters",
-        title="Adapters are for models that take them, and their settings come with adapters",
-        why=(
-            "Limits of LoRA are read only where LoRA is on: the service then starts, and the first request for an adapter is refused. Some architectures take no "
-            "adapters; vLLM finds that after it has loaded the weights."
-        ),
-        check=adapters,
-        sources=("vllm#55158", "vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py"),
     ),
     Rule(
         id="model-cache-blocks",

@@ -13,8 +13,11 @@ from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import divisible
 
-from ._engines import RAY_KINDS, Seat, literal_env, positive, seats
+from ._engines import RAY_KINDS, Seat, literal_env, positive, seats, vllm_version
+from ._values import a, before
 
+# fused_moe/oracle/fp8.py refine_fp8_moe_block_shape: in 0.29.0, not in what was reported of 0.28 (vllm#54178).
+_FINER_SINCE = "0.29"
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
@@ -36,6 +39,28 @@ def tensor(stack: Stack) -> Iterator[Problem]:
                 f"tensor parallel {found.given} does not suit {found.model}: {found.reason}; valid: {', '.join(map(str, found.valid))}",
                 _mend(seat, found.valid),
             )
+    for seat in seats(stack):
+        block = divisible.finer_blocks(seat.row, seat.shape) if seat.row is not None else None
+        why = _not_finer(stack, seat) if block else None
+        if why and seat.row is not None:
+            yield error(
+                seat.engine.where,
+                f"tensor parallel {seat.engine.tensor} cuts through blocks of {seat.row.name}'s FP8 experts, which vLLM reads as blocks of {block} {why}",
+                "set parallel.expert: true, which leaves experts whole, or a smaller parallel.tensor",
+            )
+
+
+def _not_finer(stack: Stack, seat: Seat) -> str | None:
+    """Why blocks that tensor parallel cuts through are not read in finer ones; None where they are."""
+    vllm = vllm_version(stack, seat.workload)
+    if before(vllm, _FINER_SINCE):
+        return f"from {_FINER_SINCE} on, and this is {vllm}"
+    kernels = seat.args.get("moe_backend") or mapping(seat.args.get("kernel_config")).get("moe_backend")
+    if kernels not in (None, "auto", "triton"):
+        return f"with the kernels of triton only, and moe_backend is {kernels}"
+    if seat.gpu is not None and seat.gpu.compute_capability < (8, 9):
+        return f"on GPUs that compute in FP8 only, and {a(seat.gpu.name)} does not"
+    return None
 
 
 def _refused(stack: Stack) -> Iterator[tuple[Seat, divisible.Problem]]:
@@ -181,7 +206,8 @@ RULES: tuple[Rule, ...] = (
             "vllm#11797",
             "vllm#2419",
             "vllm#1816",
-            "vllm 0.29.0: config/model.py, layers/linear.py",
+            "vllm#54178",
+            "vllm 0.29.0: config/model.py, layers/linear.py, fused_moe/oracle/fp8.py",
         ),
     ),
     Rule(

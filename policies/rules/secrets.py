@@ -66,7 +66,10 @@ _NAME = re.compile(
 _REFERENCE = re.compile(r"(?<!client)(?<!app)(?<!shared)(?<=[a-z])Secret$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Identifiers that are no secrets by themselves, and words that stand for none.
-_HARMLESS = ("AWS_ACCESS_KEY_ID",)
+_HARMLESS = (
+    "AWS_ACCESS_KEY_ID",
+    "classifier_from_token",
+)  # the latter: words that a reranker answers with (hf_overrides)
 _WORDS = frozenset({"true", "false", "none", "null", "auto", "disabled", "token"})
 
 

@@ -11,6 +11,7 @@ from policies.facts import Engine, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
+from ._engines import RAY_KINDS, ranks_in_pod
 from ._places import engine_groups
 from ._values import gib
 
@@ -30,7 +31,8 @@ ONE_WORKER_SHM_MIB = 160
 def shared_memory(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         for engine in workload.engines:
-            if engine.world < 2:
+            workers = engine.world * (1 if workload.kind in RAY_KINDS else ranks_in_pod(engine))
+            if workers < 2:
                 yield from _one_worker(workload, engine)
                 continue
             for group in engine_groups(workload, engine):
@@ -41,7 +43,7 @@ def shared_memory(stack: Stack) -> Iterator[Problem]:
                     continue
                 yield (error if size < LEAST_SHM_MIB else warning)(
                     group.where,
-                    f"/dev/shm is {_size(size)} ({whose}) and {engine.world} workers of {engine.where.rsplit(': ', 1)[-1]} talk over it: NCCL and "
+                    f"/dev/shm is {_size(size)} ({whose}) and {workers} workers of {engine.where.rsplit(': ', 1)[-1]} talk over it: NCCL and "
                     "vLLM's message queue fail with 'No space left on device' or a bus error",
                     "leave shm_gib out, or set it to 2 or more"
                     if workload.kind != "Deployment"
@@ -126,7 +128,7 @@ RULES: tuple[Rule, ...] = (
             "plasma-directory is set, and a plain Deployment has to do so itself."
         ),
         check=shared_memory,
-        sources=("kuberay: controllers/ray/common/pod.go", "production-stack#276"),
+        sources=("kuberay: controllers/ray/common/pod.go", "production-stack#276", "llm-d/llm-d#352"),
     ),
     Rule(
         id="network-shm-mount",

@@ -44,6 +44,16 @@ _NO_MTP = frozenset(
         "Qwen3VLMoeForConditionalGeneration",
     )
 )
+# Architectures whose draft class for multi-token prediction has no SupportsPP; those of Qwen3-Next, Qwen3.5 and Nemotron H have.
+_WHOLE_MTP = frozenset(
+    (
+        "DeepseekV32ForCausalLM",
+        "DeepseekV3ForCausalLM",
+        "Gemma4ForConditionalGeneration",
+        "Glm4MoeForCausalLM",
+        "GlmMoeDsaForCausalLM",
+    )
+)
 # Speculation of which each step's tokens are on the GPU, so that steps can be scheduled ahead.
 _ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "ngram_gpu")
 
@@ -64,7 +74,7 @@ def speculation(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def _name(config: Mapping[str, Any]) -> str:
+def method_of(config: Mapping[str, Any]) -> str:
     """The method as vLLM takes it when none is given."""
     given, model = config.get("method"), config.get("model")
     if given is not None:
@@ -79,7 +89,7 @@ def _name(config: Mapping[str, Any]) -> str:
 
 
 def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    method, tokens = _name(config), whole(config.get("num_speculative_tokens"))
+    method, tokens = method_of(config), whole(config.get("num_speculative_tokens"))
     if tokens is not None and tokens < 1:
         yield (
             f"num_speculative_tokens is {tokens}: vLLM refuses to start",
@@ -95,6 +105,22 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield (
             f"speculative method {method} uses layers of the checkpoint that predict several tokens, and {seat.row.name} has none",
             "use method eagle3 with a model made for it, a smaller model as draft, or ngram",
+        )
+    if (
+        (method == "mtp" or method.endswith("_mtp"))
+        and seat.engine.pipeline > 1
+        and seat.row is not None
+        and seat.row.architecture in _WHOLE_MTP
+    ):
+        yield (
+            f"speculative method {method} and pipeline parallel {seat.engine.pipeline}: vLLM cuts the draft of {seat.row.name} like its target, "
+            "which that draft cannot be, and refuses to start",
+            "set parallel.pipeline: 1 with more tensor parallel, or leave speculative_config out",
+        )
+    if seat.args.get("logits_processors"):
+        yield (
+            "logits_processors and speculative_config: vLLM takes processors of one's own only without speculation and refuses to start",
+            "leave one of the two out",
         )
     least, most = whole(config.get("prompt_lookup_min")), whole(config.get("prompt_lookup_max"))
     if method in _LOOKUP and least is not None and most is not None and least > most:
@@ -115,7 +141,7 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _draft(seat: Seat, config: Mapping[str, Any], stack: Stack) -> Iterator[tuple[str, str]]:
-    method, size = _name(config), whole(config.get("draft_tensor_parallel_size"))
+    method, size = method_of(config), whole(config.get("draft_tensor_parallel_size"))
     if method in _LOOKUP or method == "suffix":
         return
     target = seat.engine.tensor
@@ -165,6 +191,8 @@ RULES: tuple[Rule, ...] = (
             "vllm#10483",
             "vllm#10913",
             "vllm PR#24322",
+            "vllm#49355",
+            "vllm PR#19482",
             "vllm 0.29.0: config/speculative.py, v1/spec_decode/draft_model.py",
         ),
     ),

@@ -120,9 +120,8 @@ def _pair(ray: str, vllm: str, row: RayRelease) -> tuple[tuple[Severity, str, st
         )
         return (("error", text, mend),)
     if _after(vllm, last) and not row.open_ended:
-        text = (
-            f"Ray {ray} imports modules that vLLM has up to {last} and this is {vllm}: ray.serve.llm cannot be imported"
-        )
+        why = "imports modules that vLLM has" if not row.breaks else "calls vLLM as it is"
+        text = f"Ray {ray} {why} up to {last} and this is {vllm}: {row.breaks or 'ray.serve.llm cannot be imported'}"
         return (("error", text, mend),)
     if _after(vllm, last):
         text = f"Ray {ray} was compared with vLLM up to {last} and this is {vllm}"

@@ -24,6 +24,7 @@ def guess(name: str, tensor: int = 1, **speculative: Any) -> Config:
     return args(name, tensor, speculative_config={"num_speculative_tokens": 3, **speculative})
 
 
+OLD = {"versions": {"ray": "2.59.0", "vllm": "0.27.0"}}  # the pair before 2.60 and 0.29
 H8, H200, A8 = gpus("H100", 8), gpus("H200", 8), gpus("A100-80G", 8)
 MEMORY = (
     Report("vllm-project/vllm#10517", "fit-memory", (H8, TOKEN, args(L70, 2, dtype="half", max_model_len=131072)), (H8, TOKEN, args(L70, 2, dtype="half", max_model_len=8192))),
@@ -32,8 +33,8 @@ MEMORY = (
 )  # fmt: skip
 CUTS = (
     Report("vllm-project/vllm#12256", "parallel-tensor", (H8, one(V3, parallel={"tensor": 32}, replicas={"min": 1, "max": 1})), (H8, one(V3, parallel={"tensor": 8, "pipeline": 4}, replicas={"min": 1, "max": 1}))),
-    Report("vllm-project/vllm#25292", "parallel-tensor", (H8, args("Qwen/Qwen3-30B-A3B-FP8", 4)), (H8, args("Qwen/Qwen3-30B-A3B-FP8", 2))),
-    Report("vllm-project/vllm#25292 with experts whole", "parallel-tensor", (H8, args("Qwen/Qwen3-235B-A22B-FP8", 8)), (H8, one("Qwen/Qwen3-235B-A22B-FP8", parallel={"tensor": 8, "expert": True}))),
+    Report("vllm-project/vllm#25292", "parallel-tensor", (H8, OLD, args("Qwen/Qwen3-30B-A3B-FP8", 4)), (H8, args("Qwen/Qwen3-30B-A3B-FP8", 4))),
+    Report("vllm-project/vllm#25292 with experts whole", "parallel-tensor", (A8, args("Qwen/Qwen3-235B-A22B-FP8", 8)), (A8, one("Qwen/Qwen3-235B-A22B-FP8", parallel={"tensor": 8, "expert": True}, engine_args={"max_model_len": 8192}))),
 )  # fmt: skip
 SPECULATION = (
     Report("vllm-project/vllm#5203", "speculative-decoding", (A8, guess("Qwen/Qwen2.5-72B-Instruct", 4, model="Qwen/Qwen2.5-0.5B-Instruct")), (A8, guess("Qwen/Qwen2.5-72B-Instruct", 4, model="Qwen/Qwen2.5-7B-Instruct"))),

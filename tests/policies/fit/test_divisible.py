@@ -4,6 +4,7 @@ import pytest
 
 from policies.catalog import models
 from policies.fit import EngineShape, divisibility, valid_tensor_parallel_sizes
+from policies.fit.divisible import finer_blocks
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,8 @@ from policies.fit import EngineShape, divisibility, valid_tensor_parallel_sizes
         ("Baichuan2-7B", "gptq", (1, 2)),  # 86 groups; vllm issue 2419
         ("Baichuan2-7B", None, (1, 2, 4, 8, 16, 32)),
         ("Qwen/Qwen-14B", "awq", (1,)),  # 107 groups; vllm issue 1816
-        ("Qwen/Qwen3-30B-A3B-FP8", None, (1, 2)),  # expert size 768 in blocks of 128
-        ("Qwen/Qwen3-235B-A22B-FP8", None, (1, 2, 4)),
+        ("Qwen/Qwen3-30B-A3B-FP8", None, (1, 2, 4, 8)),  # expert size 768 in blocks of 128, read in blocks of 64 and 32
+        ("Qwen/Qwen3-235B-A22B-FP8", None, (1, 2, 4, 8, 16)),
         ("Qwen/Qwen3-235B-A22B", None, (1, 2, 4, 8, 16, 32, 64)),
         ("deepseek-ai/DeepSeek-V3", None, (1, 2, 4, 8, 16)),
         ("openai/gpt-oss-120b", None, (1, 2, 4, 8, 16, 32, 64)),  # MXFP4 experts are padded
@@ -36,8 +37,21 @@ def test_valid_tensor_parallel_sizes(model: str, quantization: str | None, valid
 
 def test_expert_parallel_allows_sizes_that_cut_expert_blocks() -> None:
     model = models.get("Qwen/Qwen3-235B-A22B-FP8")
-    assert divisibility(model, EngineShape(tensor_parallel_size=8))
-    assert not divisibility(model, EngineShape(tensor_parallel_size=8, enable_expert_parallel=True))
+    assert divisibility(model, EngineShape(tensor_parallel_size=32))
+    assert not divisibility(model, EngineShape(tensor_parallel_size=32, enable_expert_parallel=True))
+
+
+def test_experts_of_which_tensor_parallel_cuts_blocks_are_read_in_finer_ones() -> None:
+    model = models.get("Qwen/Qwen3-30B-A3B-FP8")
+    assert [finer_blocks(model, EngineShape(tensor_parallel_size=size)) for size in (1, 2, 4, 8, 16)] == [
+        None,
+        None,
+        64,
+        32,
+        None,
+    ]
+    assert finer_blocks(model, EngineShape(tensor_parallel_size=4, enable_expert_parallel=True)) is None
+    assert finer_blocks(models.get("Qwen/Qwen3-30B-A3B"), EngineShape(tensor_parallel_size=4)) is None
 
 
 def test_the_message_names_the_model_the_reason_and_the_valid_sizes() -> None:

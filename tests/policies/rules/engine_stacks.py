@@ -52,6 +52,9 @@ MODULES = (
     rules.drivers,
     rules.model_access,
     rules.model_use,
+    rules.model_tools,
+    rules.model_adapters,
+    rules.engine_runners,
     rules.environment_variables,
 )
 ENGINE = tuple(rule for module in MODULES for rule in module.RULES)

@@ -56,7 +56,8 @@ def wide(name: str, tensor: int, **extra: Any) -> Stack:
         ("Qwen/Qwen2-7B-Instruct", 7, {}),  # 28 heads divide by it, 4 KV heads neither divide nor are copied evenly
         ("Baichuan2-7B", 4, {"quantization": "gptq"}),
         ("Qwen/Qwen-14B", 2, {"quantization": "awq"}),
-        ("Qwen/Qwen3-235B-A22B-FP8", 8, {}),
+        ("Qwen/Qwen3-235B-A22B-FP8", 8, {"moe_backend": "deep_gemm"}),  # of the kernels only Triton's read finer blocks
+        ("Qwen/Qwen3-235B-A22B-FP8", 32, {}),
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", 32, {}),
     ],
 )  # fmt: skip
@@ -76,6 +77,8 @@ def test_tensor_parallel_that_does_not_divide_is_refused(name: str, tensor: int,
         ("Llama-2-70B", 8, {"quantization": "awq"}),
         ("meta-llama/Llama-3.1-8B-Instruct", 16, {}),  # more than its KV heads, which are copied
         ("openai/gpt-oss-120b", 8, {}),  # MXFP4 is padded
+        ("Qwen/Qwen3-235B-A22B-FP8", 8, {}),  # 192 a GPU, read in blocks of 64
+        ("Qwen/Qwen3-235B-A22B-FP8", 8, {"moe_backend": "triton"}),
     ],
 )  # fmt: skip
 def test_tensor_parallel_that_divides_passes(name: str, tensor: int, extra: dict[str, Any]) -> None:
@@ -90,7 +93,7 @@ def test_the_sentence_lists_valid_sizes_and_a_split_of_the_same_gpus() -> None:
 
 
 def test_experts_are_not_sliced_under_expert_parallel() -> None:
-    given = wide("Qwen/Qwen3-235B-A22B-FP8", 8, enable_expert_parallel=True)
+    given = wide("Qwen/Qwen3-235B-A22B-FP8", 32, enable_expert_parallel=True)
     assert TENSOR not in found(with_engine(given, expert=True))
 
 
