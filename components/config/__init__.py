@@ -3,7 +3,8 @@
 from .base import SecretKey, Strict, Taint, Toleration, deep_merge
 from .clusters import AwsCluster, ExistingCluster, Network
 from .environment import Environment
-from .load import PROJECT, ConfigError, load_file, load_pulumi, load_text, parse, place
+from .load import PROJECT, ConfigError, load_file, load_pulumi, load_text, parse
+from .mistakes import place
 from .models import Disaggregation, Gpu, Lora, Model, Parallel, Placement, Replicas, Routing
 from .pools import AwsPool, ExistingPool, GpuSharing, Pool, Reservation
 from .services import (

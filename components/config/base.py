@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
@@ -45,8 +45,8 @@ class Taint(Strict):
     """Taint key, e.g. nvidia.com/gpu."""
     value: str = ""
     """Taint value; empty for none."""
-    effect: str = Field(default="NoSchedule", pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")
-    """NoSchedule, PreferNoSchedule or NoExecute."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    """What happens to pods without the toleration."""
 
 
 class Toleration(Strict):
@@ -54,8 +54,8 @@ class Toleration(Strict):
 
     key: str = ""
     """Taint key; empty with operator Exists tolerates everything."""
-    operator: str = Field(default="Equal", pattern="^(Equal|Exists)$")
-    """Equal or Exists."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Whether the value counts."""
     value: str = ""
     """Taint value for Equal."""
     effect: str = ""

@@ -40,8 +40,9 @@ _NOT_PUBLIC = tuple(
 
 
 def _cidr(text: str) -> str:
-    ipaddress.ip_network(text)
-    return text
+    return str(
+        ipaddress.ip_network(text)
+    )  # one address as the range that holds it: AWS and Kubernetes take ranges only
 
 
 def _public(text: str) -> str:
@@ -50,7 +51,7 @@ def _public(text: str) -> str:
         raise ValueError(
             f"{text} is a private range, and EKS takes public ones here; leave it out: the VPC reaches the private endpoint"
         )
-    return text
+    return str(network)
 
 
 def _retention(days: int) -> int:
@@ -205,6 +206,20 @@ class AwsCluster(Strict):
             raise ValueError(
                 f"network.zones names {', '.join(elsewhere)}, and region is {self.region}; "
                 f"zones of it are {self.region}a, {self.region}b and so on"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_control_plane_is_in_the_region(self) -> AwsCluster:
+        # A zone of the region itself is the region's name and a letter; Local and Wavelength Zones have names of their own
+        # (https://docs.aws.amazon.com/eks/latest/userguide/local-zones.html: nodes may be there, subnets of a new cluster not).
+        outside = [
+            zone for zone in self.network.zones if re.fullmatch(r"[a-z]", zone.removeprefix(self.region)) is None
+        ]
+        if self.create and outside:
+            raise ValueError(
+                f"network.zones names {', '.join(outside)}, which is no zone of the region itself, and EKS takes no subnet of such a "
+                "zone for a new cluster; leave it out, or give create: false and the subnets of a cluster that is there: pools may use them"
             )
         return self
 

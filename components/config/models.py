@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .base import Env, Json, Name, NonNegative, Positive, PositiveFloat, Strict
+from .pools import MigProfile
+
+WorkerProfile = Annotated[MigProfile, AfterValidator(lambda text: text.removeprefix("all-"))]
 
 
 class Gpu(Strict):
@@ -14,7 +17,7 @@ class Gpu(Strict):
 
     share: float | None = Field(default=None, gt=0, le=1)
     """Share of a GPU for each engine worker; memory share, bundles and environment are derived from it."""
-    mig: str | None = None
+    mig: WorkerProfile | None = None
     """MIG profile for each worker, e.g. 3g.40gb; derived from the pool's own when it has one."""
     headroom: float | None = Field(default=None, ge=0, lt=0.5)
     """Part of the GPU left free beside a shared engine: contexts and fragments of co-tenants; derived: 1.2 GiB, at least 3 %."""

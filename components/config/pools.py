@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
@@ -17,6 +18,15 @@ POOL_LABEL = "llm-serving/pool"
 Names = Annotated[tuple[str, ...], AfterValidator(each_once)]
 
 
+def _profile(text: str) -> str:
+    """A MIG profile as NVIDIA writes it: "3G.40GB" and "nvidia.com/mig-3g.40gb" are 3g.40gb; names of configurations stay."""
+    plain = text.removeprefix("nvidia.com/mig-")
+    return plain.lower() if re.fullmatch(r"(all-)?\d+g\.\d+gb\S*", plain, re.IGNORECASE) else plain
+
+
+MigProfile = Annotated[str, AfterValidator(_profile)]
+
+
 class GpuSharing(Strict):
     """How one GPU of the pool is given to more than one pod. One field; the services on the pool follow."""
 
@@ -27,7 +37,7 @@ class GpuSharing(Strict):
     """Slices that time_slicing or mps advertises for each GPU."""
     mig_strategy: Literal["single", "mixed"] = "single"
     """How MIG slices are advertised: single as nvidia.com/gpu, mixed as nvidia.com/mig-<profile>."""
-    mig_profile: str | None = None
+    mig_profile: MigProfile | None = None
     """MIG profile all GPUs of the pool are cut into, e.g. 1g.10gb, or a mig-parted config name such as all-balanced."""
     rename_by_default: bool = False
     """Time-slicing: advertise nvidia.com/gpu.shared instead of nvidia.com/gpu."""

@@ -43,7 +43,8 @@ def needed(env: Environment, pools: Sequence[NodePool]) -> bool:
 def values(env: Environment, pools: Sequence[NodePool]) -> dict[str, Any]:
     """Helm values. Driver, toolkit, plugin: what the nodes' image has, the operator must not bring again."""
     found = gpu_pools(pools)
-    existing = [pool for pool in found if pool.kind == "existing"]
+    # Nodes that are there in a cluster on AWS run EKS' images as well: one operator cannot bring a driver to these alone.
+    existing = [pool for pool in found if pool.kind == "existing"] if env.cluster.kind == "existing" else []
     plugin: dict[str, Any] = {"enabled": not found or any(not _plugin_in_image(pool) for pool in found)}
     configs = plugin_configs(found)
     if configs:

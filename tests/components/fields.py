@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from components.config.load import members
+from components.config.mistakes import members
 
 
 def _nested(annotation: Any) -> type[BaseModel] | None:
