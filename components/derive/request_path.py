@@ -65,9 +65,26 @@ def _can_stream_directly(config: Service, engines: tuple[EngineSpec, ...]) -> bo
 
 def streams_directly(spec: ServiceSpec) -> bool:
     """Whether head or workers build the application with direct streaming, by derivation or by a person's own environment."""
+    return _switched_on(spec, DIRECT_STREAMING)
+
+
+def head_answers(spec: ServiceSpec) -> bool:
+    """Whether the head is behind the endpoint's Service: a hop more, since it carries no replica, and it holds requests that no worker can.
+
+    A worker without a replica is not ready (Serve drains its proxy), and connections to a Service without ready pods are refused:
+    where all workers may go, and where an in-place change ends the only replica of each model. Ray's own proxy on the head would be
+    the narrow place for all others, and is not taken for the second.
+    """
+    if spec.groups and not any(group.min for group in spec.groups):
+        return True
+    alone = [each.min_replicas == 1 and not each.config.replicas.surge_percent for each in spec.engines]
+    return bool(alone) and all(alone) and _switched_on(spec, HAPROXY)
+
+
+def _switched_on(spec: ServiceSpec, name: str) -> bool:
     shapes: tuple[Mapping[str, str], ...] = (spec.config.head.env, spec.config.worker.env)
     shared = {**spec.ray_env, **spec.environment.env, **spec.config.env}
-    return any({**shared, **shape}.get(DIRECT_STREAMING) == "1" for shape in shapes)
+    return any({**shared, **shape}.get(name) == "1" for shape in shapes)
 
 
 IDLE_SECONDS = 90

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from components.config import Job, deep_merge
+from components.derive.request_path import head_answers
 from components.derive.spec import ServiceSpec
 from components.manifests import batch, ray_pods, serve_config
 from components.manifests.load_balancer import network
@@ -88,8 +89,7 @@ def _service(spec: ServiceSpec) -> dict[str, Any]:
         "serveConfigV2": serve_config.dump(serve_config.serve_config(spec)),
         "rayClusterConfig": cluster(spec),
         "upgradeStrategy": strategy,
-        # The head carries no replica, so that requests through it are a hop more; where all workers may go, it alone holds the first.
-        "excludeHeadPodFromServeSvc": not spec.groups or any(group.min for group in spec.groups),
+        "excludeHeadPodFromServeSvc": not head_answers(spec),
     }
     service = _serve_service(spec)
     if service:

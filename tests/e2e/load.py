@@ -1,4 +1,4 @@
-"""A client that asks in a loop, and keeps when each request began, how long it took and how it ended."""
+"""Clients that ask, and keep when each request began, how long it took and how it ended."""
 
 from __future__ import annotations
 
@@ -27,15 +27,10 @@ class Loop:
 
     client: openai.OpenAI
     pause: float = 0.2
-    anew: bool = False
-    """A connection for each request: one that is kept goes on to the pod that took it, whatever the Service says by then."""
     model: str = MODEL
     requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Loop:
-        if self.anew:
-            limits = httpx.Limits(max_keepalive_connections=0)
-            self.client = self.client.with_options(http_client=httpx.Client(limits=limits, timeout=self.client.timeout))
         self._stop = threading.Event()
         self._start = time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -48,17 +43,19 @@ class Loop:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            began = time.monotonic()
-            error = None
-            try:
-                self.client.chat.completions.create(
-                    model=self.model, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
-                )
-            except openai.OpenAIError as failure:
-                error = f"{type(failure).__name__}: {failure}"
-            ended = time.monotonic()
-            self.requests.append(Request(began - self._start, ended - began, error))
+            self._ask()
             self._stop.wait(self.pause)
+
+    def _ask(self) -> None:
+        began = time.monotonic()
+        error = None
+        try:
+            self.client.chat.completions.create(
+                model=self.model, messages=[{"role": "user", "content": "Say hello."}], max_tokens=8, temperature=0
+            )
+        except openai.OpenAIError as failure:
+            error = f"{type(failure).__name__}: {failure}"
+        self.requests.append(Request(began - self._start, time.monotonic() - began, error))
 
     @property
     def failed(self) -> list[Request]:
@@ -68,3 +65,25 @@ class Loop:
         """Seconds from the beginning of the first failed request to the end of the last; 0 without failures."""
         failed = self.failed
         return failed[-1].began + failed[-1].took - failed[0].began if failed else 0.0
+
+
+@dataclass
+class Arrivals(Loop):
+    """One request each `pause` seconds, whether or not the last has its answer, and each on a connection of its own.
+
+    A loop misses moments in which the endpoint takes no connection: it waits for an answer then, and keeps its connection to a pod
+    that the Service has left out by now.
+    """
+
+    pause: float = 1.0
+
+    def _run(self) -> None:
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.client = self.client.with_options(http_client=httpx.Client(limits=limits))
+        waiting: list[threading.Thread] = []
+        while not self._stop.is_set():
+            waiting.append(threading.Thread(target=self._ask, daemon=True))
+            waiting[-1].start()
+            self._stop.wait(self.pause)
+        for thread in waiting:
+            thread.join(timeout=300)

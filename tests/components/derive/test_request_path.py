@@ -88,3 +88,22 @@ def test_a_ray_without_haproxy_keeps_its_own_proxy() -> None:
 def test_options_of_the_ingress_are_not_written_for_a_path_without_one() -> None:
     assert "ingress_deployment_config" not in app({}).args
     assert "ingress_deployment_config" in app({"env": {request_path.DIRECT_STREAMING: "0"}}).args
+
+
+@pytest.mark.parametrize(
+    ("service", "behind"),
+    [
+        ({}, True),
+        ({"models": {"qwen": {**QWEN, "replicas": {"min": 1, "max": 3}}}}, True),
+        ({"models": {"qwen": QWEN, "other": QWEN}}, True),
+        ({"models": {"qwen": {**QWEN, "replicas": {"min": 0, "max": 1}}}}, True),
+        ({"models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 3}}}}, False),
+        ({"models": {"qwen": {**QWEN, "replicas": {"surge_percent": 100}}}}, False),
+        ({"expose": {"proxy": "python"}}, False),
+    ],
+)
+def test_the_head_is_behind_the_endpoint_where_no_worker_may_have_a_replica(
+    service: dict[str, Any], behind: bool
+) -> None:
+    (workload,) = planned(service).stack.workloads
+    assert workload.spec["excludeHeadPodFromServeSvc"] is not behind
