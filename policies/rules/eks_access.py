@@ -1,18 +1,17 @@
-"""Who may do what on an EKS cluster: access entries, roles for Pod Identity, endpoints of the API server, names of add-ons.
+"""Who may come to an EKS cluster: access entries of people and of nodes, and endpoints of the API server.
 
-What is wrong here is refused when it is created, or found when a pod asks AWS for something. Not for: what is open to the internet
-(aws_exposure.py).
+What is wrong here is refused when it is created, or leaves nodes outside. Not for: what is open to the internet (aws_exposure.py), or
+roles that pods take (role_trust.py).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.catalog.lookup import closest_names
-from policies.facts import Stack
+from policies.facts import AwsResource, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error
 
@@ -20,34 +19,10 @@ from ._values import listed
 
 _RESERVED = ("system:", "eks:", "aws:", "amazon:", "iam:")
 _SESSION = re.compile(r"arn:[^:]+:sts::(\d+):assumed-role/([^/]+)/")
-_POD_IDENTITY = "pods.eks.amazonaws.com"
-_NEEDED = ("sts:AssumeRole", "sts:TagSession")
-# Add-ons of AWS and of the community (https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html). Vendors have
-# others, so only a name that is nearly one of these is a mistake.
-ADDONS = (
-    "adot",
-    "amazon-cloudwatch-observability",
-    "aws-ebs-csi-driver",
-    "aws-efs-csi-driver",
-    "aws-fsx-csi-driver",
-    "aws-guardduty-agent",
-    "aws-mountpoint-s3-csi-driver",
-    "aws-network-flow-monitoring-agent",
-    "aws-privateca-connector-for-kubernetes",
-    "aws-secrets-store-csi-driver-provider",
-    "cert-manager",
-    "coredns",
-    "eks-node-monitoring-agent",
-    "eks-pod-identity-agent",
-    "external-dns",
-    "fluent-bit",
-    "kube-proxy",
-    "kube-state-metrics",
-    "metrics-server",
-    "prometheus-node-exporter",
-    "snapshot-controller",
-    "vpc-cni",
-)
+# Entries for nodes: EKS gives them their user name and groups (https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html).
+_OF_NODES = ("EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "HYBRID_LINUX", "HYPERPOD_LINUX")
+_TYPES = (*_OF_NODES, "EC2", "STANDARD")
+_ENTRY, _POLICY = "aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 
 def entries(stack: Stack) -> Iterator[Problem]:
@@ -56,10 +31,9 @@ def entries(stack: Stack) -> Iterator[Problem]:
         for each in stack.aws
         if each.type == "aws:eks/cluster:Cluster"
     ]
-    for each in stack.aws:
-        if each.type != "aws:eks/accessEntry:AccessEntry":
-            continue
+    for each in _of_type(stack, _ENTRY):
         props = mapping(each.props)
+        yield from _kind(each.where, props)
         given = [str(group) for group in items(props.get("kubernetesGroups")) if str(group).startswith(_RESERVED)]
         if given:
             yield error(
@@ -82,37 +56,48 @@ def entries(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def pod_identity(stack: Stack) -> Iterator[Problem]:
-    for each in stack.aws:
-        if each.type != "aws:iam/role:Role":
-            continue
-        for statement in _statements(mapping(each.props).get("assumeRolePolicy")):
-            if statement.get("Effect") != "Allow" or _POD_IDENTITY not in _texts(
-                mapping(statement.get("Principal")).get("Service")
-            ):
-                continue
-            actions = _texts(statement.get("Action"))
-            lacks = [action for action in _NEEDED if not {action, "sts:*", "*"} & set(actions)]
-            if lacks:
+def _of_type(stack: Stack, kind: str) -> Iterator[AwsResource]:
+    yield from (each for each in stack.aws if each.type == kind)
+
+
+def _kind(where: str, props: Mapping[str, Any]) -> Iterator[Problem]:
+    kind, user = str(props.get("type") or "STANDARD"), str(props.get("userName") or "")
+    if kind not in _TYPES:
+        near = closest_names(kind.upper(), _TYPES, 1)
+        yield error(where, f"EKS has no entries of type {kind}", f"use {near[0] if near else listed(_TYPES)}")
+    elif kind != "STANDARD" and (user or items(props.get("kubernetesGroups"))):
+        yield error(
+            where,
+            f"it is of type {kind} and states a user name or groups: EKS gives those itself, and refuses the entry",
+            "leave userName and kubernetesGroups out",
+        )
+    elif user.startswith(_RESERVED):
+        yield error(where, f"its user name '{user}' is Kubernetes' or EKS' own: EKS refuses the entry", "give another")
+
+
+def nodes(stack: Stack) -> Iterator[Problem]:
+    """The entry of the nodes' role, where the role is seen."""
+    kinds = {
+        str(mapping(each.props).get("principalArn") or ""): (each, str(mapping(each.props).get("type") or "STANDARD"))
+        for each in _of_type(stack, _ENTRY)
+    }
+    for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
+        role = str(item.spec.get("role") or "")
+        for arn, (entry, kind) in kinds.items() if role else ():
+            if arn.rpartition("/")[2] == role and kind not in ("EC2_LINUX", "EC2_WINDOWS"):
                 yield error(
-                    each.where,
-                    f"it is for Pod Identity and its trust lacks {' and '.join(lacks)}: pods get no credentials (AccessDenied)",
-                    f"allow {' and '.join(_NEEDED)} to {_POD_IDENTITY}",
+                    entry.where,
+                    f"it is of type {kind} and {item.where} starts nodes with this role: the API server does not let them in, and they stay outside",
+                    "set type: EC2_LINUX, without groups",
                 )
-
-
-def _statements(policy: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(policy, str):
-        try:
-            policy = json.loads(policy)
-        except json.JSONDecodeError:
-            return
-    given = mapping(policy).get("Statement")
-    yield from (mapping(each) for each in (given if isinstance(given, list) else [given]))
-
-
-def _texts(value: Any) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else [] if value is None else [str(value)]
+    for each in _of_type(stack, _POLICY):
+        found = kinds.get(str(mapping(each.props).get("principalArn") or ""))
+        if found and found[1] in _OF_NODES:
+            yield error(
+                each.where,
+                f"the entry of its principal is of type {found[1]}, which takes no access policies",
+                "associate policies with entries of type STANDARD (people) or EC2 (nodes of EKS Auto Mode)",
+            )
 
 
 def endpoints(stack: Stack) -> Iterator[Problem]:
@@ -127,47 +112,35 @@ def endpoints(stack: Stack) -> Iterator[Problem]:
             )
 
 
-def addons(stack: Stack) -> Iterator[Problem]:
-    for each in stack.aws:
-        if each.type != "aws:eks/addon:Addon":
-            continue
-        name = str(mapping(each.props).get("addonName") or "")
-        near = [] if name in ADDONS or "_" in name else [n for n in closest_names(name, ADDONS, 1) if _alike(name, n)]
-        if near:
-            yield error(each.where, f"EKS has no add-on '{name}'", f"did you mean '{near[0]}'?")
-
-
-def _alike(given: str, name: str) -> bool:
-    """Whether one is the other with a letter or two wrong: longer differences are another vendor's add-on."""
-    import difflib
-
-    return difflib.SequenceMatcher(None, given, name).ratio() > 0.88
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         id="eks-access-entry",
         title="Access entries are ones that EKS takes",
         why=(
             "Groups that begin with system: or eks: cannot be given by an access entry, which is where people come from who wrote them into aws-auth; a role's session "
-            "is not the role; and a cluster that only reads aws-auth has no entries."
+            "is not the role; and a cluster that only reads aws-auth has no entries. Entries for nodes have neither groups nor a user name."
         ),
         check=entries,
         sources=(
             "terraform-aws-modules/terraform-aws-eks#2915",
+            "terraform-aws-modules/terraform-aws-eks#3413",
             "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
             "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html",
         ),
     ),
     Rule(
-        id="eks-pod-identity",
-        title="A role for Pod Identity lets itself be tagged",
+        id="eks-node-entry",
+        title="Nodes have an entry for nodes",
         why=(
-            "The agent assumes a role with session tags (cluster, namespace, service account). A trust policy without sts:TagSession refuses that, and pods find no "
-            "credentials, after their node was paid for."
+            "An entry of type EC2_LINUX gives a node's role the groups that kubelets need. With a STANDARD one the instances run and are paid for, and no node appears; access "
+            "policies are for people and for EKS Auto Mode."
         ),
-        check=pod_identity,
-        sources=("https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html",),
+        check=nodes,
+        sources=(
+            "karpenter-provider-aws#7558",
+            "terraform-aws-modules/terraform-aws-eks#3274",
+            "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
+        ),
     ),
     Rule(
         id="eks-endpoint",
@@ -175,12 +148,5 @@ RULES: tuple[Rule, ...] = (
         why="With both endpoints off nobody, nodes included, would reach the API server; EKS refuses it when the cluster is created.",
         check=endpoints,
         sources=("https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html",),
-    ),
-    Rule(
-        id="eks-addon-name",
-        title="Add-ons are ones that EKS has",
-        why="A mistyped add-on is found after the cluster was made, which takes a quarter of an hour.",
-        check=addons,
-        sources=("https://docs.aws.amazon.com/eks/latest/userguide/workloads-add-ons-available-eks.html",),
     ),
 )
