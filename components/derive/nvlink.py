@@ -17,13 +17,13 @@ def joined_pools(pools: Sequence[NodePool]) -> tuple[NodePool, ...]:
     return tuple(pool for pool in pools if nvlink_between_nodes(pool))
 
 
-def claims_channel(stated: bool | None, pool: NodePool | None, *, device: str, hosts: int) -> bool:
+def claims_channel(stated: bool | None, pool: NodePool | None, *, device: str, spans_pods: bool) -> bool:
     """Whether the pods of a group claim a channel: as stated; else where one replica has several pods on such nodes.
 
-    Not derived for replicas of one pod each, however they talk to each other: a node has one channel, and one pod can hold it.
+    Not derived for replicas of one pod each: a node has one channel, and one pod can hold it.
     """
     if device != "gpu":
         return False
     if stated is not None:
         return stated
-    return hosts > 1 and pool is not None and nvlink_between_nodes(pool)
+    return spans_pods and pool is not None and nvlink_between_nodes(pool)

@@ -96,15 +96,17 @@ def _engines_and_groups(
     where: str, config: Service, env: Environment, pools: Mapping[str, NodePool], default_pool: str | None
 ) -> tuple[tuple[EngineSpec, ...], tuple[GroupSpec, ...]]:
     shapes: dict[tuple[Any, ...], list[tuple[str, str, Model, Replicas, str]]] = {}
+    joined: dict[tuple[Any, ...], int] = {}  # most GPUs of one replica whose workers exchange tensors
     for name, stated in sorted(config.models.items()):  # the engine hands config over as sorted maps
         model = _sized(stated)
         pool_name = model.pool or default_pool
         pool = pools.get(pool_name) if pool_name else None
-        for role, replicas in _roles(model):
+        for role, replicas in _roles(model, config.kind):
             sized = _sized(stated, role)
-            shapes.setdefault(_shape(config, sized, pool_name, pool), []).append(
-                (name, role, sized, replicas, f"{where}: model '{name}'")
-            )
+            together = _ranks_together(config, sized, name, env)
+            shape = _shape(config, sized, pool_name, pool, together)
+            shapes.setdefault(shape, []).append((name, role, sized, replicas, f"{where}: model '{name}'"))
+            joined[shape] = max(joined.get(shape, 0), sized.parallel.tensor * sized.parallel.pipeline * together)
     if not shapes and config.kind in ("ray_cluster", "ray_job"):
         # No engine is declared: the job or the apps of others bring them; the group takes its shape from `worker`.
         pool = pools.get(default_pool) if default_pool else None
@@ -113,7 +115,7 @@ def _engines_and_groups(
     engines: list[EngineSpec] = []
     groups: list[GroupSpec] = []
     for shape, members in shapes.items():
-        group = _group(names[shape], config, shape, pools, members)
+        group = _group(names[shape], config, shape, pools, members, joined.get(shape, 0))
         groups.append(group)
         for name, role, model, replicas, place in members:
             engines.append(_engine(place, name, role, model, replicas, group, len(shapes) > 1, env, config))
@@ -130,15 +132,27 @@ def _sized(model: Model, role: str = "decode") -> Model:
     return model.model_copy(update={"parallel": model.parallel.model_copy(update=sizes)}) if sizes else model
 
 
-def _roles(model: Model) -> list[tuple[str, Replicas]]:
+def _roles(model: Model, kind: str) -> list[tuple[str, Replicas]]:
     if model.disaggregation is not None:
         return [("decode", model.replicas), ("prefill", model.disaggregation.prefill_replicas)]
-    if model.parallel.data > 1:
+    if model.parallel.data > 1 and kind != "vllm":  # ranks of a plain pod are vLLM's own business
         return [("data_parallel", model.replicas)]
     return [("serve", model.replicas)]
 
 
-def _shape(config: Service, model: Model, pool_name: str | None, pool: NodePool | None) -> tuple[Any, ...]:
+def _ranks_together(config: Service, model: Model, name: str, env: Environment) -> int:
+    """Data-parallel ranks that belong into one pod as far as it holds them: those of a plain pod are processes of it, and those
+    that share experts exchange tokens in each layer. NCCL takes every pod for a host of its own (getHostHash, src/misc/utils.cc),
+    and between hosts it uses the network, not NVLink. Ranks of a dense model have nothing to do with each other (v1/engine/core.py)."""
+    if config.kind == "vllm" or model.parallel.expert:
+        return model.parallel.data
+    row = fit_engine.find(model.model or name, env.models)
+    return model.parallel.data if row is None or row.moe is not None else 1
+
+
+def _shape(
+    config: Service, model: Model, pool_name: str | None, pool: NodePool | None, together: int = 1
+) -> tuple[Any, ...]:
     """Models of one shape share a worker group: (pool, device, GPUs a pod, hosts, shared by Ray, KAI/vGPU fraction, MIG profile)."""
     if model.device == "cpu":
         return (pool_name, "cpu", 0, 1, False, None, None)
@@ -156,6 +170,9 @@ def _shape(config: Service, model: Model, pool_name: str | None, pool: NodePool 
     if config.worker.gpus_per_pod:
         gpus_per_pod = config.worker.gpus_per_pod
         hosts = math.ceil(model.parallel.tensor * model.parallel.pipeline / gpus_per_pod)
+    elif hosts == 1:
+        most = min(together, pool.gpus_per_node // gpus_per_pod) if pool and pool.gpus_per_node else together
+        gpus_per_pod *= max(ranks for ranks in range(1, max(1, most) + 1) if together % ranks == 0)
     return (pool_name, "gpu", gpus_per_pod, config.worker.hosts or hosts, False, None, None)
 
 
@@ -192,6 +209,7 @@ def _group(
     shape: tuple[Any, ...],
     pools: Mapping[str, NodePool],
     members: list[tuple[str, str, Model, Replicas, str]],
+    joined: int,
 ) -> GroupSpec:
     pool_name, device, gpus_per_pod, hosts, shared, fraction, mig = shape
     pool = pools.get(pool_name) if pool_name else None
@@ -223,7 +241,9 @@ def _group(
     maximum = worker.max if worker.max is not None else max(count("max"), minimum)
     replicas = worker.replicas if worker.replicas is not None else minimum
     physical, per_node = _physical(pool, gpus_per_pod, fraction, mig, device)
-    channel = nvlink.claims_channel(worker.compute_domain, pool, device=device, hosts=hosts)
+    # `hosts` counts for groups without engines of ours as well: apps of others bring them.
+    spans_pods = hosts > 1 or (device == "gpu" and not shared and joined > gpus_per_pod)
+    channel = nvlink.claims_channel(worker.compute_domain, pool, device=device, spans_pods=spans_pods)
     if channel:
         per_node = 1  # a node has one channel
     cpu, memory = _pod_size(config, pool, per_node)
@@ -237,6 +257,7 @@ def _group(
         shared=shared,
         gpu_fraction=fraction,
         mig_profile=mig,
+        spans_pods=spans_pods,
         compute_domain=channel,
         min=minimum,
         replicas=replicas,

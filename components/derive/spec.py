@@ -59,6 +59,7 @@ class GroupSpec:
     shared: bool  # bundles are fractions of a GPU
     gpu_fraction: float | None  # KAI fraction or vGPU memory share of a pod
     mig_profile: str | None
+    spans_pods: bool  # workers of one replica exchange tensors from pod to pod
     compute_domain: bool  # pods claim an IMEX channel, for NVLink between nodes
     min: int  # replicas of the group (of `hosts` pods each)
     replicas: int

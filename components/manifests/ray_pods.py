@@ -123,7 +123,7 @@ def _gpu_limits(group: GroupSpec) -> tuple[dict[str, str], dict[str, str]]:
     """(container limits, pod annotations) that give the pod its GPUs, by the pool's sharing, and its network cards."""
     if group.device == "cpu":
         return {}, {}
-    if group.hosts > 1 and group.pool is not None and group.pool.efa:
+    if group.spans_pods and group.pool is not None and group.pool.efa:
         # Without the devices NCCL falls back to TCP between the pods of a replica (aws-ofi-nccl#1063). A pod with a part of a
         # node's GPUs takes that part of its interfaces, so that the node's other GPUs can be used.
         interfaces, gpus_of_node = group.pool.efa_declared_interfaces or 1, group.pool.gpus_per_node or 1

@@ -71,6 +71,17 @@ class Seat:
         """Engine workers of one replica, over all data-parallel ranks."""
         return self.engine.world * max(1, self.engine.data)
 
+    @property
+    def shares_experts(self) -> bool:
+        """Whether its data-parallel ranks exchange tensors in each layer; those of a dense model are engines of their own."""
+        return self.engine.data > 1 and (self.engine.expert or (self.row is not None and self.row.moe is not None))
+
+    @property
+    def pods_joined(self) -> int:
+        """Pods over which workers that exchange tensors in each step are spread."""
+        workers = self.ranks if self.shares_experts else self.engine.world
+        return max(1, math.ceil(workers * self.engine.share / self.gpus_per_pod)) if self.gpus_per_pod > 0 else 1
+
 
 _last: tuple[Stack, tuple[Seat, ...]] | None = None
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
-from policies.facts import Object, PodGroup, Stack, Workload
+from policies.facts import NodePool, Object, PodGroup, Stack, Workload
 from policies.facts.nodes import nvlink_between_nodes as joined
 from policies.facts.nodes import rows
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
+from ._engines import on_gpus
 from ._places import Places, places
 from ._values import amount, before, dig, literal
 
@@ -35,6 +36,11 @@ def domains(stack: Stack) -> Mapping[str, list[Object]]:
 
 def _claims(group: PodGroup) -> list[Mapping[str, Any]]:
     return [mapping(each) for each in items(group.pod.get("resourceClaims"))]
+
+
+def nvlink_joins(group: PodGroup, pool: NodePool) -> bool:
+    """Whether NVLink carries what the group's pods exchange: their nodes are joined by it, and they claim a channel."""
+    return joined(pool) and bool(_claims(group))
 
 
 def _of_domain(stack: Stack) -> Iterator[tuple[Workload, PodGroup, Mapping[str, Any], list[Object]]]:
@@ -67,11 +73,22 @@ def _nodes(index: Places, group: PodGroup) -> str | None:
     return None
 
 
+def _pods_of_replicas(stack: Stack) -> dict[int, int]:
+    """Pods over which a replica of an engine is spread, by the identity of each group that carries it."""
+    found: dict[int, int] = {}
+    for seat in on_gpus(stack):
+        for group in seat.groups:
+            found[id(group)] = max(found.get(id(group), 1), seat.pods_joined)
+    return found
+
+
 def channel(stack: Stack) -> Iterator[Problem]:
-    index = places(stack)
+    index, spread = places(stack), _pods_of_replicas(stack)
     for workload in stack.workloads:
         for group in workload.groups:
-            together = group.hosts if workload.by_kuberay else sum(each.hosts for each in workload.groups)
+            together = max(group.hosts, spread.get(id(group), 1))
+            if not workload.by_kuberay:
+                together = sum(each.hosts for each in workload.groups)
             if together < 2 or not group.gpus:
                 continue
             nodes = _nodes(index, group)

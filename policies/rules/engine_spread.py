@@ -16,6 +16,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import on_gpus, ranks_in_pod, seats
 from ._places import ray_gpus
 from ._values import amount, before
+from .compute_domain import nvlink_joins
 from .topology import strategy_of
 
 # From here on vLLM takes Ray only where it is told to; before, it took it by itself for a world larger than the pod (vllm PR#25775).
@@ -35,6 +36,8 @@ def spans_pods(stack: Stack) -> Iterator[Problem]:
             continue
         if strategy_of(stack, seat) == "STRICT_PACK":
             continue  # never placed: topology-placement says so
+        if seat.pool and all(nvlink_joins(group, seat.pool) for group in seat.groups):
+            continue
         inside = max((v for v in range(1, int(pod) + 1) if size % v == 0), default=1)
         fabric = "" if any(pool.efa for pool in seat.pools) else ", without EFA over TCP"
         yield warning(
@@ -42,6 +45,22 @@ def spans_pods(stack: Stack) -> Iterator[Problem]:
             f"tensor parallel {size} spans pods of {amount(pod)} GPU{'s' if pod > 1 else ''}: each layer's all-reduce crosses the network{fabric}",
             f"use parallel.tensor: {inside} with pipeline: {size * seat.engine.pipeline // inside}, so that only activations cross",
         )
+
+
+def expert_ranks(stack: Stack) -> Iterator[Problem]:
+    """Pods that are smaller than their node, and ranks of one model in several of them."""
+    for seat in on_gpus(stack):
+        pool, pod = seat.pool, int(seat.gpus_per_pod)
+        if pool is None or not seat.ray or not seat.shares_experts or pool.sharing.strategy != "none":
+            continue
+        room = min(seat.ranks, pool.gpus_per_node) // seat.engine.world * seat.engine.world
+        if 1 <= pod < room:
+            yield warning(
+                seat.engine.where,
+                f"its {seat.engine.data} data-parallel ranks exchange tokens in each layer with experts, and {pool.where} has {pool.gpus_per_node} GPUs a node "
+                f"and pods of {pod}: NCCL takes each pod for a host of its own and goes over the network where NVLink or PCIe would do",
+                f"leave worker.gpus_per_pod out, or set it to {room}",
+            )
 
 
 def one_pod(stack: Stack) -> Iterator[Problem]:
@@ -137,6 +156,16 @@ RULES: tuple[Rule, ...] = (
         ),
         check=spans_pods,
         sources=("vllm#8908", "ray PR#56980"),
+    ),
+    Rule(
+        id="topology-expert-ranks",
+        title="Data-parallel ranks that share experts share pods, too",
+        why=(
+            "Ranks of a model with experts send each token to the ranks that have its experts, in each layer. NCCL knows a host by its name and its namespaces, so that "
+            "two pods of one node are two hosts to it, and NVLink between them is not used."
+        ),
+        check=expert_ranks,
+        sources=("NVIDIA/nccl: src/misc/utils.cc getHostHash", "vllm 0.29.0: v1/engine/core.py DPEngineCoreProc"),
     ),
     Rule(
         id="topology-one-pod",

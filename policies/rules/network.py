@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts import Engine, NodePool, PodGroup, Stack, Workload
+from policies.facts import NodePool, PodGroup, Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._places import EFA, engine_groups, engine_pods, places
+from ._engines import Seat, on_gpus
+from ._places import EFA, engine_groups, places
 from ._values import before, literal, releases
+from .compute_domain import nvlink_joins
 from .pool_types import rows
 
 
-def _spread(stack: Stack) -> Iterator[tuple[Workload, Engine, PodGroup, NodePool]]:
+def _spread(stack: Stack) -> Iterator[tuple[Seat, PodGroup, NodePool]]:
     """Engines over more than one pod, with the group and pool of each."""
     index = places(stack)
-    for workload in stack.workloads:
-        for engine in workload.engines:
-            if engine.device == "cpu" or engine_pods(workload, engine) < 2:
-                continue
-            for group in engine_groups(workload, engine):
-                pool = index.home(group)
-                if pool is not None:
-                    yield workload, engine, group, pool
+    for seat in on_gpus(stack):
+        if seat.pods_joined < 2:
+            continue
+        for group in seat.groups:
+            pool = index.home(group)
+            if pool is not None:
+                yield seat, group, pool
 
 
 def efa_multi_node(stack: Stack) -> Iterator[Problem]:
-    for workload, engine, _, pool in _spread(stack):
+    for seat, group, pool in _spread(stack):
         able = [row.name for row in rows(pool) if row.efa_interfaces]
-        nodes = engine_pods(workload, engine)
-        if able and not pool.efa:
+        if able and not pool.efa and not nvlink_joins(group, pool):
             yield warning(
-                engine.where,
-                f"one replica spans {nodes} nodes of {pool.where} without EFA, though {able[0]} has it: NCCL goes over TCP",
+                seat.engine.where,
+                f"one replica spans {seat.pods_joined} pods on nodes of {pool.where} without EFA, though {able[0]} has it: NCCL goes over TCP",
                 "set efa: true on the pool",
             )
 
@@ -44,20 +44,19 @@ def efa_multi_node(stack: Stack) -> Iterator[Problem]:
 def efa_mixed(stack: Stack) -> Iterator[Problem]:
     """Pods of one engine that may go to several pools, of which some have EFA."""
     index = places(stack)
-    for workload in stack.workloads:
-        for engine in workload.engines:
-            if engine.device == "cpu" or engine_pods(workload, engine) < 2:
-                continue
-            for group in engine_groups(workload, engine):
-                pools = [pool for pool in index.open(group) if pool.gpus_per_node]
-                slow = [pool for pool in pools if not pool.efa]
-                if slow and len(slow) < len(pools) and not group.limits.get(EFA):
-                    fast = next(pool for pool in pools if pool.efa)
-                    yield warning(
-                        group.where,
-                        f"its pods may go to {fast.where}, which has EFA, and to {slow[0].where}, which has none: an engine over both waits for the slower, or its NCCL fails",
-                        f"select one pool, or ask for {EFA} in the pods' limits",
-                    )
+    for seat in on_gpus(stack):
+        if seat.pods_joined < 2:
+            continue
+        for group in seat.groups:
+            pools = [pool for pool in index.open(group) if pool.gpus_per_node]
+            slow = [pool for pool in pools if not pool.efa]
+            if slow and len(slow) < len(pools) and not group.limits.get(EFA):
+                fast = next(pool for pool in pools if pool.efa)
+                yield warning(
+                    group.where,
+                    f"its pods may go to {fast.where}, which has EFA, and to {slow[0].where}, which has none: an engine over both waits for the slower, or its NCCL fails",
+                    f"select one pool, or ask for {EFA} in the pods' limits",
+                )
 
 
 # Until here the plugin takes the NVLink controllers of these instances for EFA devices and advertises ten for eight.
@@ -78,7 +77,7 @@ def efa_plugin(stack: Stack) -> Iterator[Problem]:
 
 
 def efa_requested(stack: Stack) -> Iterator[Problem]:
-    for _, engine, group, pool in _spread(stack):
+    for seat, group, pool in _spread(stack):
         if not pool.efa:
             continue
         asked = whole(group.limits.get(EFA)) or 0
@@ -86,7 +85,7 @@ def efa_requested(stack: Stack) -> Iterator[Problem]:
         if not asked:
             yield warning(
                 group.where,
-                f"pods of {engine.where.rsplit(': ', 1)[-1]} span nodes of {pool.where} and do not ask for {EFA}: NCCL falls back to TCP",
+                f"pods of {seat.engine.where.rsplit(': ', 1)[-1]} span nodes of {pool.where} and do not ask for {EFA}: NCCL falls back to TCP",
                 f"add {EFA}: {have or 1} to the limits",
             )
         elif have is not None and asked > have:
@@ -101,8 +100,8 @@ _EFA_OFF = {"NCCL_NET": ("socket",), "FI_PROVIDER": ("tcp", "sockets", "udp"), "
 
 
 def nccl_env(stack: Stack) -> Iterator[Problem]:
-    for _, engine, group, pool in _spread(stack):
-        env = {**group.env, **engine.env}
+    for seat, group, pool in _spread(stack):
+        env = {**group.env, **seat.engine.env}
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             if (literal(env, name) or "").lstrip("=") == "lo":
                 yield error(

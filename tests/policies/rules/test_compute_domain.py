@@ -101,7 +101,8 @@ PART = {"gpus": 2.0, "limits": {GPU: "2"}}
     [
         (given(), []),
         (given(unclaimed()), [(CHANNEL, "warning")]),
-        (given(unclaimed(hosts=1)), []),
+        # pods of one replica, whether numOfHosts says so or the engine is larger than a pod
+        (given(unclaimed(hosts=1)), [(CHANNEL, "warning")]),
         (given(unclaimed(), pools=(core(), h100(max=4))), []),
         (given(workers(env={"NCCL_MNNVL_ENABLE": "0"})), [(CHANNEL, "warning")]),
         (given(workers(env={"NCCL_MNNVL_ENABLE": "1"})), []),
@@ -153,3 +154,21 @@ def test_the_whole_text_says_where_what_and_how_to_mend_it() -> None:
         "between nodes off, and they talk over EFA or TCP, many times slower; leave worker.compute_domain out, which derives it; or claim the "
         "resourceClaimTemplate of a ComputeDomain in the pod and in its first container [compute-domain-channel]"
     )
+
+
+def test_what_nvlink_carries_between_nodes_needs_no_efa_and_is_no_slow_network() -> None:
+    network = (*rules.network.RULES, *rules.engine_spread.RULES)
+    ids = ("network-efa-multi-node", "topology-tensor-spans-pods")
+
+    def judge(stack: Stack) -> list[str]:
+        return [f.rule for f in rules.check(stack, rules=network) if f.rule in ids]
+
+    wide = engine(tensor=8, pipeline=1, bundles=({"GPU": 1},) * 8, groups=("h100",))
+    slow = (core(), gb200(efa=False))
+
+    def over(group: PodGroup) -> Stack:
+        base = given(group, pools=slow)
+        return replace(base, workloads=(replace(base.workloads[0], engines=(wide,)),))
+
+    assert judge(over(workers())) == []
+    assert sorted(judge(over(unclaimed()))) == ["network-efa-multi-node", "topology-tensor-spans-pods"]

@@ -186,6 +186,21 @@ def test_tensor_parallel_over_the_network_is_a_warning_with_a_better_split() -> 
     assert "use parallel.tensor: 8 with pipeline: 2" in text
 
 
+def test_ranks_that_share_experts_in_pods_smaller_than_a_node_are_a_warning() -> None:
+    def pods_of(gpus: int, **over: Any) -> Stack:
+        own = {"gpus": float(gpus), "limits": {"nvidia.com/gpu": f"{gpus}"}, "resources": {"GPU": f"{gpus}"}}
+        return with_workers(with_engine(sparse(), **over), min=1, replicas=1, max=2, **own)
+
+    rule = "topology-expert-ranks"
+    assert sentences(pods_of(2), rule) == [
+        "service 'chat': model 'm': its 2 data-parallel ranks exchange tokens in each layer with experts, and node pool 'h100' has 8 GPUs a node "
+        "and pods of 2: NCCL takes each pod for a host of its own and goes over the network where NVLink or PCIe would do; "
+        "leave worker.gpus_per_pod out, or set it to 4 [topology-expert-ranks]"
+    ]
+    assert sentences(pods_of(4), rule) == sentences(sparse(), rule) == []
+    assert sentences(with_engine(whole(), data=2), rule) == []
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
