@@ -9,7 +9,9 @@ driver keeps 0.3 to 0.9 GiB for itself. vLLM multiplies gpu_memory_utilization w
 EC2's own figure (16384 MiB for a T4) is neither; it is in instances.py.
 """
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from policies.catalog import mig
 from policies.catalog.lookup import lookup
@@ -69,10 +71,6 @@ _GEFORCE = (
 _DATE = "2026-11-30"
 
 
-def _geforce(number: str) -> tuple[str, ...]:
-    return (f"GeForce-RTX-{number}", f"NVIDIA-GeForce-RTX-{number}", number)
-
-
 def _gpu(
     name: str,
     memory: tuple[int, int],
@@ -121,7 +119,7 @@ GPUS: tuple[Gpu, ...] = (
         karpenter="a100",
         nvlink=True,
         mig_profiles=mig.A100_40,
-        aliases=("A100-40", "A100-40GB", "A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),
+        aliases=("A100-40", "A100-40GB", "A100-SXM4-40GB", "A100-PCIE-40GB"),
     ),
     _gpu(
         "A100-80G",
@@ -132,9 +130,9 @@ GPUS: tuple[Gpu, ...] = (
         karpenter="a100",
         nvlink=True,
         mig_profiles=mig.A100_80,
-        aliases=("A100-80", "A100-80GB", "A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB"),
+        aliases=("A100-80", "A100-80GB", "A100-SXM4-80GB", "A100-80GB-PCIe"),
     ),
-    _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("NVIDIA-A10G", "A10")),
+    _gpu("A10G", (23028, 22579), (8, 6), ray="A10G", auto="A10G", karpenter="a10g", aliases=("A10",)),
     _gpu(
         "A30",
         (24576, 24125),
@@ -143,14 +141,21 @@ GPUS: tuple[Gpu, ...] = (
         auto="A30",
         karpenter=None,
         mig_profiles=mig.A30,
-        aliases=("NVIDIA-A30",),
     ),
-    _gpu("A40", (46068, 45404), (8, 6), ray=None, auto="A40", karpenter=None, source=_CARD, aliases=("NVIDIA-A40",)),
+    _gpu("A40", (46068, 45404), (8, 6), ray=None, auto="A40", karpenter=None, source=_CARD),
     _gpu(
         "B200", (183359, 182630), (10, 0), ray="B200", auto="B200", karpenter="b200", nvlink=True, mig_profiles=mig.B200
     ),
     _gpu(
-        "B300", (275040, 274115), (10, 3), ray="B300", auto="B300", karpenter="b300", nvlink=True, mig_profiles=mig.B300
+        "B300",
+        (275040, 274115),
+        (10, 3),
+        ray="B300",
+        auto="B300",
+        karpenter="b300",
+        nvlink=True,
+        mig_profiles=mig.B300,
+        aliases=("B300-SXM6-AC",),
     ),
     _gpu(
         "GB200",
@@ -162,7 +167,17 @@ GPUS: tuple[Gpu, ...] = (
         nvlink=True,
         multi_node_nvlink=True,
         mig_profiles=mig.GB200,
-        aliases=("NVIDIA-GB200",),
+    ),
+    _gpu(
+        "GB300",
+        (284208, 283136),
+        (10, 3),
+        ray="GB300",
+        auto="GB300",
+        karpenter=None,
+        nvlink=True,
+        multi_node_nvlink=True,
+        source="nvidia-smi of GB300 NVL72 nodes (driver 580.82.07); PyTorch's total of 276.50 GiB (stas00/ml-engineering, debug)",
     ),
     _gpu(
         "H100",
@@ -173,7 +188,7 @@ GPUS: tuple[Gpu, ...] = (
         karpenter="h100",
         nvlink=True,
         mig_profiles=mig.H100,
-        aliases=("H100-80G", "H100-80GB", "NVIDIA-H100-80GB-HBM3"),
+        aliases=("H100-80G", "H100-80GB", "H100-80GB-HBM3", "H100-SXM", "H100-SXM5", "H100-PCIe"),
     ),
     _gpu(
         "H200",
@@ -184,18 +199,13 @@ GPUS: tuple[Gpu, ...] = (
         karpenter="h200",
         nvlink=True,
         mig_profiles=mig.H200,
-        aliases=("NVIDIA-H200",),
     ),
-    _gpu("L20", (46068, 45404), (8, 9), ray=None, auto="L20", karpenter=None, source=_CARD, aliases=("NVIDIA-L20",)),
-    _gpu("L4", (23034, 22487), (8, 9), ray="L4", auto="L4", karpenter="l4", aliases=("NVIDIA-L4",)),
-    _gpu("L40", (46068, 45404), (8, 9), ray=None, auto="L40", karpenter=None, source=_CARD, aliases=("NVIDIA-L40",)),
-    _gpu("L40S", (46068, 45404), (8, 9), ray="L40S", auto="L40S", karpenter="l40s", aliases=("NVIDIA-L40S",)),
-    _gpu(
-        "RTX-3090", (24576, 24125), (8, 6), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=_geforce("3090")
-    ),
-    _gpu(
-        "RTX-4090", (24564, 24084), (8, 9), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=_geforce("4090")
-    ),
+    _gpu("L20", (46068, 45404), (8, 9), ray=None, auto="L20", karpenter=None, source=_CARD),
+    _gpu("L4", (23034, 22487), (8, 9), ray="L4", auto="L4", karpenter="l4"),
+    _gpu("L40", (46068, 45404), (8, 9), ray=None, auto="L40", karpenter=None, source=_CARD),
+    _gpu("L40S", (46068, 45404), (8, 9), ray="L40S", auto="L40S", karpenter="l40s"),
+    _gpu("RTX-3090", (24576, 24125), (8, 6), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=("3090",)),
+    _gpu("RTX-4090", (24564, 24084), (8, 9), ray=None, auto="", karpenter=None, source=_GEFORCE, aliases=("4090",)),
     _gpu(
         "RTX-5090",
         (32607, 32081),
@@ -204,7 +214,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="",
         karpenter=None,
         source=_GEFORCE,
-        aliases=_geforce("5090"),
+        aliases=("5090",),
     ),
     _gpu(
         "RTX-6000-ADA",
@@ -214,7 +224,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="RTX-6000",
         karpenter=None,
         source=_CARD,
-        aliases=("NVIDIA-RTX-6000-Ada-Generation",),
+        aliases=("RTX-6000-Ada-Generation",),
     ),
     _gpu(
         "RTX-A6000",
@@ -224,7 +234,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="RTX-A6000",
         karpenter=None,
         source=_CARD,
-        aliases=("A6000", "NVIDIA-RTX-A6000"),
+        aliases=("A6000",),
     ),
     _gpu(
         "RTX-PRO-4500",
@@ -234,7 +244,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="RTX-PRO-4500",
         karpenter="rtx-pro-4500",
         mig_profiles=mig.RTX_PRO_4500,
-        aliases=("RTX-PRO-4500-Blackwell",),
+        aliases=("RTX-PRO-4500-Blackwell", "RTX-PRO-4500-Blackwell-Server-Edition"),
     ),
     _gpu(
         "RTX-PRO-6000",
@@ -244,9 +254,9 @@ GPUS: tuple[Gpu, ...] = (
         auto="RTX-PRO-6000",
         karpenter="rtx-pro-server-6000",
         mig_profiles=mig.RTX_PRO_6000,
-        aliases=("RTX-PRO-Server-6000", "RTX-PRO-6000-Blackwell"),
+        aliases=("RTX-PRO-Server-6000", "RTX-PRO-6000-Blackwell", "RTX-PRO-6000-Blackwell-Server-Edition"),
     ),
-    _gpu("T4", (15360, 14909), (7, 5), ray="T4", auto="T4", karpenter="t4", aliases=("Tesla-T4",)),
+    _gpu("T4", (15360, 14909), (7, 5), ray="T4", auto="T4", karpenter="t4"),
     _gpu("T4G", (15360, 14909), (7, 5), ray=None, auto="T4G", karpenter="t4g"),
     _gpu(
         "V100-16G",
@@ -256,7 +266,7 @@ GPUS: tuple[Gpu, ...] = (
         auto="V100",
         karpenter=None,
         nvlink=True,
-        aliases=("V100", "V100-16", "V100-16GB"),
+        aliases=("V100", "V100-16", "V100-16GB", "V100-SXM2-16GB"),
     ),
     _gpu(
         "V100-32G",
@@ -266,11 +276,19 @@ GPUS: tuple[Gpu, ...] = (
         auto="V100",
         karpenter="v100",
         nvlink=True,
-        aliases=("V100-32", "V100-32GB"),
+        aliases=("V100-32", "V100-32GB", "V100-SXM2-32GB"),
     ),
 )
 
-_BY_NAME = {name.casefold(): gpu for gpu in GPUS for name in (gpu.name, *gpu.aliases)}
+_MAKER = re.compile(r"^(?:nvidia)?(?:tesla|geforce)?")
+
+
+def _spelled(name: str) -> str:
+    """A name without what its spellings differ in: "NVIDIA H100 80GB HBM3" of nvidia-smi is NVIDIA-H100-80GB-HBM3 of node labels."""
+    return _MAKER.sub("", re.sub(r"[^a-z0-9]", "", name.casefold()))
+
+
+_BY_NAME = {_spelled(name): gpu for gpu in GPUS for name in (gpu.name, *gpu.aliases)}
 NAMES: tuple[str, ...] = tuple(gpu.name for gpu in GPUS)
 RAY_ACCELERATOR_TYPES: frozenset[str] = frozenset(
     # ray.util.accelerators of Ray 2.60.0, NVIDIA names only. The two sized A100 names are accepted by LLMConfig but no
@@ -295,9 +313,10 @@ RAY_ACCELERATOR_TYPES: frozenset[str] = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def get(name: str) -> Gpu:
-    """The GPU called `name` (case does not matter; common aliases are known); UnknownRow with close names otherwise."""
-    return lookup("GPU", name, _BY_NAME, NAMES)
+    """The GPU called `name`, also as nvidia-smi or a node label spells it; UnknownRow with close names otherwise."""
+    return _BY_NAME.get(_spelled(name)) or lookup("GPU", name, {}, NAMES)
 
 
 def for_ray_accelerator_type(accelerator_type: str) -> tuple[Gpu, ...]:

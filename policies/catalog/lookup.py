@@ -42,11 +42,6 @@ def lookup(kind: str, given: str, rows: Mapping[str, Row], names: Iterable[str],
     """The row of `given` in `rows` (whose keys are case-folded), or `UnknownRow` with the closest of `names`."""
     row = rows.get(given.casefold())
     if row is None:
-        # One suggestion is enough when it is clearly the nearest: a list of look-alikes makes people guess.
-        near = closest_names(given, names)
-        raise UnknownRow(kind, given, near[:1] if len(near) == 1 or _clear(given, near) else near, note)
+        begun = tuple(name for name in names if name.casefold().startswith(given.casefold())) if given else ()
+        raise UnknownRow(kind, given, begun[:3] or closest_names(given, names), note)
     return row
-
-
-def _clear(given: str, near: tuple[str, ...]) -> bool:
-    return bool(near) and near[0].casefold().startswith(given.casefold())

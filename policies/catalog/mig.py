@@ -88,3 +88,5 @@ GB200 = _mig(
 )
 RTX_PRO_6000 = _mig(("1g.24gb", 24186, 4, True), ("2g.48gb", 48517, 2, True), ("4g.96gb", 88098, 1, False))
 RTX_PRO_4500 = _mig(("1g.16gb", 14680, 2, False), ("2g.32gb", 29360, 1, False))
+UNTRACED = ("GB300",)
+"""GPUs that MIG cuts into profiles whose names and memory no source here gives."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.catalog import gpus
+from policies.catalog import gpus, mig
 from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool, Stack
 from policies.finding import Problem, Rule, error, warning
@@ -78,6 +78,8 @@ def mig_profile(stack: Stack) -> Iterator[Problem]:
         try:
             gpu = gpus.get(pool.gpu)
         except UnknownRow:
+            continue
+        if gpu.name in mig.UNTRACED:
             continue
         if not gpu.mig_capable:
             yield error(

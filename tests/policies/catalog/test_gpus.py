@@ -19,6 +19,7 @@ _DEVICE_NAMES = {
     "B200": "NVIDIA B200",
     "B300": "NVIDIA B300 SXM6 AC",
     "GB200": "NVIDIA GB200",
+    "GB300": "NVIDIA GB300",
     "H100": "NVIDIA H100 80GB HBM3",
     "H200": "NVIDIA H200",
     "L20": "NVIDIA L20",
@@ -80,6 +81,17 @@ def test_a_hundred_can_mean_two_sizes_to_ray_and_a_sized_name_one() -> None:
 def test_names_are_found_in_any_case_and_by_alias() -> None:
     assert gpus.get("h100") is gpus.get("H100-80GB")
     assert gpus.get("a100-sxm4-40gb").cuda_memory_mib == 40335
+
+
+@pytest.mark.parametrize("gpu", gpus.GPUS, ids=lambda gpu: gpu.name)
+def test_a_gpu_is_found_as_nvidia_smi_and_node_labels_call_it(gpu: gpus.Gpu) -> None:
+    device = _DEVICE_NAMES[gpu.name]
+    assert gpus.get(device) is gpus.get(device.replace(" ", "-")) is gpu
+
+
+def test_a_name_that_leaves_the_size_open_is_answered_with_both() -> None:
+    with pytest.raises(UnknownRow, match=r"GPU 'A100' is not in the catalog; did you mean 'A100-40G' or 'A100-80G'\?"):
+        gpus.get("A100")
 
 
 def test_an_unknown_gpu_is_answered_with_the_closest_name() -> None:
