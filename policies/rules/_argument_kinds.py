@@ -113,8 +113,18 @@ def _mapping(name: str, value: Any, text: bool = False) -> str | None:
     what = f"{'text or ' if text else ''}a mapping{f' of {of}s' if of else ''}"
     if not isinstance(value, Mapping):
         return what
+    if name == "limit_mm_per_prompt":
+        return (
+            None if all(map(_limit, value.values())) else f"{what} of whole numbers from 0, or of mappings with count"
+        )
     kind: type = str if of == "text" else Mapping
     return what if of and any(not isinstance(each, kind) for each in value.values()) else None
+
+
+def _limit(value: Any) -> bool:
+    """Whether it limits pictures, films or recordings of a prompt; text is no number there (vllm 0.29.0: config/multimodal.py)."""
+    count = whole(value.get("count", 0)) if isinstance(value, Mapping) else value
+    return isinstance(count, int) and count >= 0
 
 
 def _known(name: str) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.facts import Stack
-from policies.facts.quantities import items, mapping, real, switch, whole
+from policies.facts import PodGroup, Stack
+from policies.facts.quantities import items, mapping, quantity, real, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, has_env, literal_env, seats
@@ -70,6 +70,8 @@ def sizes(stack: Stack) -> Iterator[Problem]:
                     f"{name} does nothing while enable_prefix_caching is false",
                     "leave enable_prefix_caching out",
                 )
+        if LMCACHE in {name for name, _ in parts(seat)} and not has_env(seat, "LMCACHE_CONFIG_FILE"):
+            yield from _lmcache(seat)
         backend = seat.args.get("kv_offloading_backend")
         if backend == "native" and seat.args.get("kv_offloading_size") is None:
             yield warning(
@@ -77,6 +79,45 @@ def sizes(stack: Stack) -> Iterator[Problem]:
                 "kv_offloading_backend is native and kv_offloading_size is not given: nothing is offloaded",
                 "set kv_offloading_size (GiB of the pod's memory), or leave the backend out",
             )
+
+
+def _lmcache(seat: Seat) -> Iterator[Problem]:
+    where, size = seat.engine.where, real(literal_env(seat, "LMCACHE_MAX_LOCAL_CPU_SIZE"))
+    if size == 0 and not switch(literal_env(seat, "LMCACHE_ENABLE_PD")):
+        yield error(
+            where,
+            "LMCACHE_MAX_LOCAL_CPU_SIZE is 0: LMCache moves everything through that memory, to disk and to other servers too, and ends when it makes it",
+            'give 1 or more (GB for each worker); LMCACHE_LOCAL_CPU: "False" is what keeps the cache itself out of memory',
+        )
+    disk, path, group = (
+        real(literal_env(seat, "LMCACHE_MAX_LOCAL_DISK_SIZE")),
+        literal_env(seat, "LMCACHE_LOCAL_DISK"),
+        seat.group,
+    )
+    if not disk or not path or group is None:
+        return
+    workers = max(1.0, min(float(seat.engine.world), seat.gpus_per_pod))
+    need, (have, whose) = disk * 1e9 * workers, _room(group, path.removeprefix("file://"))
+    if have is not None and need > have:
+        yield warning(
+            where,
+            f"LMCache keeps up to {need / _GIB:.0f} GiB on disk (LMCACHE_MAX_LOCAL_DISK_SIZE for each worker) and {whose} is {have / _GIB:.0f} GiB: "
+            "the pod is evicted when it has filled that",
+            "lower it, or give the volume more",
+        )
+
+
+def _room(group: PodGroup, path: str) -> tuple[float | None, str]:
+    """Bytes that a folder of the first container may hold, and what says so. None where nothing does."""
+    container = group.main_container
+    mounts = {str(m.get("mountPath")).rstrip("/"): m for m in map(mapping, items(container.get("volumeMounts")))}
+    at = max((mount for mount in mounts if f"{path}/".startswith(f"{mount}/")), key=len, default=None)
+    if at is None:
+        limits = mapping(mapping(container.get("resources")).get("limits"))
+        return quantity(limits.get("ephemeral-storage")), "its limit of ephemeral-storage"
+    name = str(mounts[at].get("name"))
+    volume = next((each for each in map(mapping, items(group.pod.get("volumes"))) if each.get("name") == name), {})
+    return quantity(mapping(volume.get("emptyDir")).get("sizeLimit")), f"volume '{name}'"
 
 
 def keys(stack: Stack) -> Iterator[Problem]:
@@ -113,7 +154,12 @@ RULES: tuple[Rule, ...] = (
             "seen before the model is on the GPU, or at all."
         ),
         check=sizes,
-        sources=("vllm 0.32: v1/kv_offload/cpu/spec.py, config/cache.py, simple_cpu_offload_connector.py",),
+        sources=(
+            "LMCache#1901",
+            "LMCache#2556",
+            "LMCache#1399",
+            "vllm 0.32: v1/kv_offload/cpu/spec.py, config/cache.py, simple_cpu_offload_connector.py",
+        ),
     ),
     Rule(
         id="cache-keys",

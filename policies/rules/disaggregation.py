@@ -1,50 +1,23 @@
 """Prefill and decode in engines of their own: both there, alike, and with connectors that speak to each other.
 
-Not for: their ports and addresses (side_channels.py), or routing between replicas (routing.py).
+Not for: names and roles of connectors (kv_connectors.py), their ports and addresses (side_channels.py), or routing between replicas (routing.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from policies.catalog.lookup import closest_names
 from policies.catalog.ray_releases import PREFILL_DECODE_SINCE, PREFILL_DECODE_V1_SINCE
-from policies.facts import Engine, ServeApp, Stack, Workload
-from policies.facts.quantities import items, mapping, whole
+from policies.facts import ServeApp, Stack, Workload
+from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, ray_version, seats, vllm_version
 from ._values import before
+from .kv_connectors import NIXL, connector_of
 
-NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
-# vllm/distributed/kv_transfer/kv_connector/factory.py, of this version; and what earlier ones had.
-_CHECKED = "0.29.0"
-_EARLIER = ("LMCacheConnector", "P2pNcclConnector", "PyNcclConnector", "SharedStorageConnector")
-_UPSTREAM = re.compile(r"(.*/)?(vllm|rayproject)/")  # other images may register connectors of their own
-CONNECTORS = (
-    "DecodeBenchConnector",
-    "ExampleConnector",
-    "ExampleHiddenStatesConnector",
-    "FlexKVConnectorV1",
-    "HF3FSKVConnector",
-    "LMCacheConnectorV1",
-    "LMCacheMPConnector",
-    "MoRIIOConnector",
-    "MooncakeConnector",
-    "MooncakeStoreConnector",
-    "MultiConnector",
-    "NixlConnector",
-    "NixlPullConnector",
-    "NixlPushConnector",
-    "OffloadingConnector",
-    "SimpleCPUOffloadConnector",
-)
-# ray/llm/_internal/serve/engines/vllm/kv_transfer/factory.py, 2.60.0; others get no set-up of ports and ids.
-_RAY_CONNECTORS = ("LMCacheConnectorV1", "MoRIIOConnector", "MultiConnector", "NixlConnector")
 _BLOCK = 16
 UNEVEN_SINCE = "0.12"  # vllm PR#27274: prefill with more tensor parallel than decode
-_ROLES = ("kv_producer", "kv_consumer", "kv_both")
 # Part of the hash that NIXL's two sides compare (nixl/metadata.py); the first two matter to any connector.
 _ALIKE = ("dtype", "kv_cache_dtype", "attention_backend", "disable_hybrid_kv_cache_manager")
 _ALWAYS = _ALIKE[:2]
@@ -153,69 +126,6 @@ def _app(workload: Workload, app: ServeApp) -> Iterator[Problem]:
             )
 
 
-def connector_of(engine: Engine) -> str | None:
-    name = mapping(engine.kv_transfer).get("kv_connector")
-    return str(name) if name else None
-
-
-def _no_connector(stack: Stack, seat: Seat, name: str) -> Iterator[Problem]:
-    if name in _EARLIER and before(vllm_version(stack, seat.workload), _CHECKED):
-        return
-    near = closest_names(name, CONNECTORS, 1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    main = seat.group.main_container if seat.group is not None else {}
-    image = str(main.get("image") or "")
-    misspelt = bool(near) and abs(len(near[0]) - len(name)) <= 3
-    own = bool(image) and not _UPSTREAM.match(image) and not misspelt
-    yield (warning if own else error)(
-        seat.engine.where,
-        f"kv_connector '{name}' is none that vLLM has" + (", and so the image has to bring it" if own else ""),
-        f"{hint}allowed: {', '.join(CONNECTORS)}, or a kv_connector_module_path",
-    )
-
-
-def connectors(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        engine = seat.engine
-        config = mapping(engine.kv_transfer)
-        if not config:
-            continue
-        for part in (config, *map(mapping, items(mapping(config.get("kv_connector_extra_config")).get("connectors")))):
-            name = str(part.get("kv_connector") or "")
-            if name and name not in CONNECTORS and not part.get("kv_connector_module_path"):
-                yield from _no_connector(stack, seat, name)
-        role, connector = config.get("kv_role"), connector_of(engine)
-        if connector is None:
-            yield error(
-                engine.where, "kv_transfer_config has no kv_connector", "name the connector, e.g. NixlConnector"
-            )
-        elif role not in _ROLES:
-            yield error(engine.where, f"kv_role is {role!r}; allowed: {', '.join(_ROLES)}", "use kv_both")
-        elif (engine.role, role) in (("prefill", "kv_consumer"), ("decode", "kv_producer")):
-            yield error(
-                engine.where,
-                f"kv_role {role} is the other side's: {engine.role} would wait for a cache it should make or take",
-                "use kv_both on both sides",
-            )
-        if (
-            seat.ray
-            and engine.role in ("prefill", "decode")
-            and connector in CONNECTORS
-            and connector not in _RAY_CONNECTORS
-        ):
-            yield warning(
-                engine.where,
-                f"Ray Serve LLM has no set-up for {connector}: ports and engine ids are left to you",
-                f"use one of {', '.join(_RAY_CONNECTORS)}",
-            )
-        if seat.ray and engine.role == "serve" and connector in NIXL:
-            yield warning(
-                engine.where,
-                f"{connector} moves caches between engines and this app sends no request from prefill to decode: nothing is ever moved",
-                "use disaggregation (prefill_config and decode_config), or take kv_transfer_config out",
-            )
-
-
 def versions(stack: Stack) -> Iterator[Problem]:
     for workload, _, decode in pairs(stack):
         ray = ray_version(stack, workload)
@@ -235,13 +145,6 @@ RULES: tuple[Rule, ...] = (
         why="Ray refuses a side without the other, without kv_transfer_config, or with another name; vLLM's connectors refuse a peer whose cache has another format.",
         check=pairing,
         sources=("ray 2.60.0: prefill_decode/builder.py", "vllm 0.29.0: kv_connector/v1/nixl/metadata.py"),
-    ),
-    Rule(
-        id="disaggregation-connector",
-        title="The KV connector exists and has a role that suits the engine",
-        why="An unknown connector or role stops the engine; a connector without a partner moves nothing.",
-        check=connectors,
-        sources=("vllm 0.29.0: config/kv_transfer.py, kv_connector/factory.py", "ray 2.60.0: kv_transfer/factory.py"),
     ),
     Rule(
         id="disaggregation-versions",

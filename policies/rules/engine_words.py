@@ -26,6 +26,8 @@ _PARAMETER = re.compile(r"\$[@*0-9{]")
 _NAME = re.compile(r"--served[-_]model[-_]name(=.*)?", re.DOTALL)
 _BRACES = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*")
 _PUT_IN = re.compile(r"(?<!\$)\$\(([A-Za-z_]\w*)\)")
+# What the controller of LeaderWorkerSets adds to each container, before the others (sigs.k8s.io/lws: pkg/utils/pod).
+_OF_SET = ("LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS", "LWS_WORKER_INDEX")
 _SERVICES = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_|$)")  # of other Services, which Kubernetes sets
 Found = tuple[str, str]  # message, mend
 
@@ -37,11 +39,12 @@ def words(stack: Stack) -> Iterator[Problem]:
         for engine in workload.engines:
             group = next((group for group in workload.groups if group.name in engine.groups), None)
             main = group.main_container if group is not None else {}
-            for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0")):
+            added = _OF_SET if workload.kind == "LeaderWorkerSet" else ()
+            for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0"), added):
                 yield error(engine.where, message, mend)
 
 
-def _judged(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
+def _judged(container: Mapping[str, Any], old: bool, added: tuple[str, ...]) -> Iterator[Found]:
     command, args = ([str(word) for word in items(container.get(key))] for key in ("command", "args"))
     line = [*command, *args]
     script = _script(line) if command else None
@@ -50,7 +53,7 @@ def _judged(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
     else:
         said = [*_start(command, args, str(container.get("image") or ""))]
         yield from _each(line)
-        yield from _variables(line, container)
+        yield from _variables(line, container, added)
     yield from said
     if not said:
         yield from _model(container, old)
@@ -104,9 +107,9 @@ def _each(line: list[str]) -> Iterator[Found]:
             )
 
 
-def _variables(line: list[str], container: Mapping[str, Any]) -> Iterator[Found]:
+def _variables(line: list[str], container: Mapping[str, Any], added: tuple[str, ...]) -> Iterator[Found]:
     """Kubernetes puts $(NAME) in, where the container has that variable, and nothing else."""
-    known = {str(mapping(entry).get("name")) for entry in items(container.get("env"))}
+    known = {*added, *(str(mapping(entry).get("name")) for entry in items(container.get("env")))}
     for word in line:
         for part in (word, word.partition("=")[2]):
             if _BRACES.fullmatch(part):

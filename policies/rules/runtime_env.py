@@ -31,6 +31,7 @@ _REMOTE = ("abfss", "azure", "file", "gs", "http", "https", "s3")
 _OTHERS = ("gcs", "local")
 _PACKAGES = {"working_dir": (".zip", ".jar"), "py_modules": (".zip", ".whl", ".jar")}
 _ARCHIVES, _ARCHIVES_NOT_IN, _ARCHIVES_IN = (".tar.gz", ".tgz", ".tar.xz"), "2.56", "2.60"  # ray#62811
+_REQUIREMENT = re.compile(r"(ray|vllm)(?:\[[^\]]*\])?\s*(?:==\s*([\w.]+)|[<>~!].*)?", re.IGNORECASE)
 _URI = re.compile(r"([a-z0-9]+)://")
 
 
@@ -92,6 +93,7 @@ def _judge(where: str, env: Mapping[str, Any], ray: str | None, remote: bool) ->
             f"runtime_env has {image} and {listed(others)}: Ray takes only env_vars and config beside it",
             "put them into the image",
         )
+    yield from _installed(where, env, ray)
     for name in sorted(set(map(str, env)) - set(FIELDS)):
         near = closest_names(name, FIELDS, 1)
         yield warning(
@@ -110,6 +112,30 @@ def _judge(where: str, env: Mapping[str, Any], ray: str | None, remote: bool) ->
         given = env.get(field)
         for uri in [given] if isinstance(given, str) else items(given):
             yield from _package(where, field, str(uri), ray, remote)
+
+
+def _requirements(env: Mapping[str, Any]) -> Iterator[str]:
+    """What pip or uv is to install, as `vllm==0.8.0`."""
+    for name in ("pip", "uv"):
+        given = env.get(name)
+        yield from map(str, items(given.get("packages") if isinstance(given, Mapping) else given))
+
+
+def _installed(where: str, env: Mapping[str, Any], ray: str | None) -> Iterator[Problem]:
+    for requirement in _requirements(env):
+        found = _REQUIREMENT.fullmatch(requirement.strip())
+        if found and found[1].lower() == "vllm":
+            yield warning(
+                where,
+                f"runtime_env installs {requirement} over the image's: gigabytes on each node while a replica starts, with another torch and CUDA than Ray was released with",
+                "put it into the image",
+            )
+        elif found and found[2] and ray and found[2] != ray:
+            yield error(
+                where,
+                f"runtime_env installs {requirement} and the cluster runs Ray {ray}: Ray refuses to change its own version",
+                "take it out: Ray is in the image",
+            )
 
 
 def _package(where: str, field: str, uri: str, ray: str | None, remote: bool) -> Iterator[Problem]:
@@ -154,6 +180,11 @@ RULES: tuple[Rule, ...] = (
             "starts, on GPUs that are up; an unknown field is ignored."
         ),
         check=environments,
-        sources=("ray#33456", "ray#62811", "ray#29354", "ray 2.60.0: runtime_env/runtime_env.py, serve/schema.py"),
+        sources=(
+            "ray#33456",
+            "ray#62811",
+            "ray#29354",
+            "ray 2.60.0: runtime_env/runtime_env.py, _private/runtime_env/dependency_utils.py, serve/schema.py",
+        ),
     ),
 )

@@ -12,7 +12,8 @@ from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, literal_env, most_replicas, seats
-from .disaggregation import NIXL, connector_of, pairs
+from .disaggregation import pairs
+from .kv_connectors import NIXL, connector_of
 
 _PORT = "VLLM_NIXL_SIDE_CHANNEL_PORT"
 _HOST = "VLLM_NIXL_SIDE_CHANNEL_HOST"

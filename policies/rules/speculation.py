@@ -14,7 +14,8 @@ from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit.engine import find
 
-from ._engines import Seat, seats
+from ._engines import Seat, seats, vllm_version
+from ._values import before
 from .engine_values import as_read
 
 # vllm 0.29.0: config/speculative.py. Methods that guess with a model of their own.
@@ -54,6 +55,10 @@ _WHOLE_MTP = frozenset(
         "GlmMoeDsaForCausalLM",
     )
 )
+# Drafts whose classes take no tensors of an earlier stage (models/*eagle*.py, *dflash*.py, *dspark*.py); after 0.29 vLLM loads them on
+# the last stage only (vllm PR#50514).
+_WHOLE = ("dflash", "dspark", "eagle", "eagle3", "medusa")
+_STAGES_SINCE = "0.30"
 # Speculation of which each step's tokens are on the GPU, so that steps can be scheduled ahead.
 _ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "ngram_gpu")
 
@@ -66,6 +71,13 @@ def speculation(stack: Stack) -> Iterator[Problem]:
         say = error if as_read(stack, seat) else warning
         for message, mend in (*_method(seat, config), *_draft(seat, config, stack)):
             yield say(seat.engine.where, message, mend)
+        method, pipeline = method_of(config), seat.engine.pipeline
+        if method in _WHOLE and pipeline > 1 and before(vllm_version(stack, seat.workload), _STAGES_SINCE):
+            yield error(
+                seat.engine.where,
+                f"speculative method {method} and pipeline parallel {pipeline}: vLLM cuts the draft like its target, which that draft cannot be, and refuses to start",
+                "set parallel.pipeline: 1 with more tensor parallel, or leave speculative_config out",
+            )
         if config.get("method") == "suffix":
             yield warning(
                 seat.engine.where,
@@ -193,6 +205,7 @@ RULES: tuple[Rule, ...] = (
             "vllm PR#24322",
             "vllm#49355",
             "vllm PR#19482",
+            "vllm#50851",
             "vllm 0.29.0: config/speculative.py, v1/spec_decode/draft_model.py",
         ),
     ),

@@ -14,7 +14,7 @@ from policies.rules import check
 from .report import Report, each
 from .small import Config, chat
 from .test_a_to_b import gpus, one
-from .test_reports_of_engines import A8, H8, H200, HYBRID, L70, MOE, TOKEN, V3, args, guess
+from .test_reports_of_engines import A8, GIB, H8, H200, HYBRID, L70, MOE, TOKEN, V3, args, cached, guess, lmcache
 from .test_reports_of_manifests import Doc, Pair, started
 
 L4, L40S = gpus("L4"), gpus("L40S")
@@ -40,6 +40,12 @@ def adapted(**fields: Any) -> Config:
     return one(MOE, parallel={"tensor": 4, "expert": True}, engine_args={**lora, **fields})
 
 
+def pictures(limit: Any) -> Config:
+    return args("Qwen/Qwen3-VL-8B-Instruct", limit_mm_per_prompt={"image": limit})
+
+
+DSPARK = {"method": "dspark", "model": "company/qwen3-32b-dspark", "num_speculative_tokens": 4}
+OFFLOADS = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"cpu_bytes_to_use": 8 * GIB}}  # fmt: skip
 RERANKER = "Qwen/Qwen3-Reranker-8B"
 SCORES = {"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": True}  # fmt: skip
 HERMES = {"tool_call_parser": "hermes", "enable_auto_tool_choice": True}
@@ -60,6 +66,12 @@ REPORTS = (
     Report("a parser of another family's calls", "model-tools", (L40S, args(Q8, tool_call_parser="kimi_k2", enable_auto_tool_choice=True)), (L40S, args(Q8, **HERMES)), "warning"),
     Report("vllm-project/recipes#515", "model-reasoning", (H8, TOKEN, args("google/gemma-3-12b-it", 2, reasoning_parser="gemma4")), (H8, TOKEN, args("google/gemma-4-31B-it", 2, reasoning_parser="gemma4")), "warning"),
     Report("intel/llm-scaler#361", "model-runner", (L40S, args(RERANKER, runner="pooling")), (L40S, args(RERANKER, runner="pooling", hf_overrides=SCORES)), "warning"),
+    Report("vllm-project/vllm#50851", "speculative-decoding", (H8, stages("Qwen/Qwen3-32B", speculative_config=DSPARK)), (H8, stages("Qwen/Qwen3-32B"))),
+    Report("vllm-project/vllm#20609", "disaggregation-connector", (L40S, cached("MultiConnector")), (L40S, cached("MultiConnector", connectors=[OFFLOADS]))),
+    Report("parts of a connector have roles", "disaggregation-connector", (L40S, cached("MultiConnector", connectors=[{**OFFLOADS, "kv_role": None}])), (L40S, cached("MultiConnector", connectors=[OFFLOADS]))),
+    Report("LMCache/LMCache#1901", "cache-offload", (L40S, cached("LMCacheConnectorV1", env={"LMCACHE_LOCAL_CPU": "False", "LMCACHE_MAX_LOCAL_CPU_SIZE": "0"})), (L40S, lmcache("5", 1))),
+    Report("a limit of pictures in words", "engine-argument-kinds", (L40S, pictures("two")), (L40S, pictures(2))),
+    Report("a limit of pictures below none", "engine-argument-kinds", (L40S, pictures({"count": -1})), (L40S, pictures({"count": 2, "width": 512}))),
     Report("ray-project/ray#52975", "version-ray-vllm", (versions("2.46.0", "0.9.0"), L40S, args(Q8)), (L40S, args(Q8))),
 )  # fmt: skip
 
@@ -107,6 +119,47 @@ def ranked(*words: str, gpus: int = 4, shm: str = "8Gi", model: str = MOE) -> tu
     return (made,)
 
 
+def spread(leader: tuple[str, ...], worker: tuple[str, ...]) -> tuple[Doc, ...]:
+    """A LeaderWorkerSet of two pods of eight that share the ranks of one vLLM."""
+    joined = (
+        "--tensor-parallel-size",
+        "4",
+        "--data-parallel-size",
+        "4",
+        "--data-parallel-address",
+        "$(LWS_LEADER_ADDRESS)",
+    )
+    first, second = (ranked(*RANKS[:1], *joined, *words, gpus=8)[0]["spec"]["template"] for words in (leader, worker))
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        second["spec"]["containers"][0].pop(probe, None)
+    pods = {"size": 2, "leaderTemplate": first, "workerTemplate": second}
+    spec = {"replicas": 1, "leaderWorkerTemplate": pods}
+    return (
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "chat"},
+            "spec": spec,
+        },
+    )
+
+
+def disk(size: str) -> tuple[Doc, ...]:
+    """LMCache with so much (GB) on a volume of 100 GiB."""
+    transfer = '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}'
+    (made,) = ranked("--kv-transfer-config", transfer, gpus=1, model=Q8)
+    pod = made["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    pod["volumes"].append({"name": "spill", "emptyDir": {"sizeLimit": "100Gi"}})
+    container["volumeMounts"].append({"name": "spill", "mountPath": "/spill"})
+    stated = {"LMCACHE_LOCAL_DISK": "file:///spill/kv", "LMCACHE_MAX_LOCAL_DISK_SIZE": size}
+    container["env"] = [*container.get("env", []), *({"name": name, "value": value} for name, value in stated.items())]
+    return (made,)
+
+
+LOCAL = ("--data-parallel-size-local", "2")
+HEAD = (*LOCAL, "--data-parallel-start-rank", "0")
+NEXT = (*LOCAL, "--data-parallel-start-rank", "2")
 RANKS = ("--enable-expert-parallel", "--data-parallel-size")
 PAIRS = (
     Pair("vllm-project/vllm PR#49124 two ways to spread", "engine-argument-needs", ranked(*RANKS, "4", "--data-parallel-size-local", "2", "--data-parallel-hybrid-lb", "--data-parallel-external-lb"), ranked(*RANKS, "4")),
@@ -117,6 +170,11 @@ PAIRS = (
     Pair("vllm-project/vllm#18567", "topology-one-pod", ranked(*RANKS, "4", "--tensor-parallel-size", "2"), ranked(*RANKS, "4", "--tensor-parallel-size", "2", gpus=8)),
     Pair("ranks of one node of two", "topology-one-pod", ranked(*RANKS, "16", "--data-parallel-size-local", "8"), ranked(*RANKS, "16", "--data-parallel-size-local", "8", gpus=8)),
     Pair("llm-d/llm-d#352", "network-shared-memory", ranked(*RANKS, "8", gpus=8, shm="64Mi"), ranked(*RANKS, "8", gpus=8)),
+    Pair("gpustack/gpustack#6221", "engine-headless", spread(HEAD, (*NEXT, "--headless")), spread(LOCAL, (*NEXT, "--headless"))),
+    Pair("the second pod serves too", "engine-headless", spread(LOCAL, NEXT), spread((*LOCAL, "--data-parallel-hybrid-lb"), NEXT)),
+    Pair("headless without a head", "engine-headless", ranked("--headless", gpus=1, model=Q8), ranked(gpus=1, model=Q8)),
+    Pair("headless with servers", "engine-headless", ranked(*RANKS, "16", *NEXT, "--headless", "--api-server-count", "2"), ranked(*RANKS, "16", *NEXT, "--headless")),
+    Pair("LMCache/LMCache#1399", "cache-offload", disk("640"), disk("60"), "warning"),
     Pair("gpustack/gpustack#5438", "model-adapters", ranked("--lora-modules", "sql=org/sql-adapter"), ranked("--enable-lora", "--max-lora-rank", "64", "--lora-modules", "sql=org/sql-adapter")),
 )  # fmt: skip
 

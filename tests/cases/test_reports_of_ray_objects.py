@@ -167,6 +167,8 @@ PAIRS = (
     Pair("project-codeflare/codeflare-sdk PR#1076", "ray-kueue", service(labels=QUEUE, ray=SCALED), service(labels=QUEUE)),
     Pair("kubernetes-sigs/kueue PR#780", "ray-kueue", job(QUEUE, shutdownAfterJobFinishes=False), job(QUEUE)),
     Pair("shared memory on disk", "network-shm-disk", service(ray=memory()), service(ray=memory(medium="Memory")), "warning"),
+    Pair("another vLLM over the image's", "runtime-env", service(env(pip=["vllm==0.8.0", "company-metrics"])), service(env(pip=["company-metrics", "vllm-metrics==0.1"])), "warning"),
+    Pair("another Ray over the image's", "runtime-env", service(env(pip={"packages": ["ray[serve]==2.9.0"]})), service(env(pip={"packages": ["ray[serve]==2.60.0"]}))),
     Pair("two models and one GPU", "gang-models-together", service({}, SECOND), service({}, SECOND, ray=cluster(group={"replicas": 2, "minReplicas": 2, "maxReplicas": 2}))),
 )  # fmt: skip
 

@@ -55,6 +55,8 @@ MODULES = (
     rules.model_tools,
     rules.model_adapters,
     rules.engine_runners,
+    rules.engine_nodes,
+    rules.kv_connectors,
     rules.environment_variables,
 )
 ENGINE = tuple(rule for module in MODULES for rule in module.RULES)
