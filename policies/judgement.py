@@ -54,6 +54,10 @@ PLACEHOLDERS = Unknowns(
 )
 
 
+# A stand-in of another type than the field's says nothing of the value that will come.
+_OF_TYPES = frozenset({"kuberay-schema", "object-schema", "pod-schema", "serve-schema"})
+
+
 def judge(
     resources: Iterable[Resource],
     known: Stack = EMPTY,
@@ -72,7 +76,7 @@ def judge(
     sure = set.intersection(*({_said(finding) for finding in run} for run in runs))
     placed = tuple(Placed(f, first.origin(f.place)) for f in found if _said(f) in sure)
     settled = {said[:3] for said in sure}
-    unsure = {_said(f)[:3]: f for run in runs for f in run if _said(f)[:3] not in settled}
+    unsure = {_said(f)[:3]: f for run in runs for f in run if _said(f)[:3] not in settled and f.rule not in _OF_TYPES}
     rest = [f for f in found if _said(f) not in sure and _said(f)[:3] in settled]
     return Judged(placed, tuple(_open(first, [*unsure.values(), *rest], unknowns)))
 

@@ -23,9 +23,12 @@ _KAI = ("gpu-fraction", "gpu-memory")
 _CLUSTER_SCOPED = frozenset(
     {
         "ClusterPolicy",
+        "ClusterQueue",
         "ClusterRole",
         "ClusterRoleBinding",
+        "ClusterSecretStore",
         "CustomResourceDefinition",
+        "DeviceClass",
         "EC2NodeClass",
         "GatewayClass",
         "MutatingWebhookConfiguration",
@@ -34,6 +37,7 @@ _CLUSTER_SCOPED = frozenset(
         "PersistentVolume",
         "PriorityClass",
         "Queue",
+        "ResourceFlavor",
         "RuntimeClass",
         "StorageClass",
         "ValidatingWebhookConfiguration",

@@ -26,7 +26,7 @@ def timeouts(stack: Stack) -> Iterator[Problem]:
     found = stack.of_kind("Ingress")
     if not found:
         return
-    engines = _services(stack)
+    engines = engine_services(stack)
     for item in found:
         if not any((item.namespace, name) in engines for name, _ in backends(item)):
             continue
@@ -54,17 +54,17 @@ def _waits(item: Object, given: Mapping[str, Any]) -> tuple[int, str]:
     return 0, ""
 
 
-def _services(stack: Stack) -> set[tuple[str, str]]:
-    """Services that lead to engines."""
-    found = {(w.namespace, f"{w.name}-serve-svc") for w in stack.workloads if w.kind == "RayService"}
-    plain = [(w.namespace, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
+def engine_services(stack: Stack) -> dict[tuple[str, str], str]:
+    """(namespace, name) of Services that lead to engines -> kind of the workload."""
+    found = {(w.namespace, f"{w.name}-serve-svc"): w.kind for w in stack.workloads if w.kind == "RayService"}
+    plain = [
+        (w.namespace, labels(w, g), w.kind) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups
+    ]
     for item in stack.of_kind("Service"):
-        if plain:
-            selector = {str(k): str(v) for k, v in mapping(item.spec.get("selector")).items()}
-            if selector and any(
-                item.namespace == space and selector.items() <= given.items() for space, given in plain
-            ):
-                found.add((item.namespace, item.name))
+        selector = {str(k): str(v) for k, v in mapping(item.spec.get("selector")).items()} if plain else {}
+        for space, given, kind in plain if selector else ():
+            if item.namespace == space and selector.items() <= given.items():
+                found[item.namespace, item.name] = kind
     return found
 
 

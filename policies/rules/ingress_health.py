@@ -1,0 +1,74 @@
+"""How an application load balancer asks an engine whether it lives. Not for: probes of pods (probe_requests.py), or time-outs (ingress_timeouts.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.facts import Object, Stack
+from policies.finding import Problem, Rule, warning
+
+from .ingress_timeouts import engine_services
+from .published import backends
+
+_ALB = "alb.ingress.kubernetes.io"
+_NLB = "service.beta.kubernetes.io/aws-load-balancer-healthcheck-"
+
+
+def health(stack: Stack) -> Iterator[Problem]:
+    found = [item for item in stack.of_kind("Ingress") if _is_alb(item)]
+    if not found:
+        return
+    engines = engine_services(stack)
+    services = {(item.namespace, item.name): item for item in stack.of_kind("Service")}
+    for item in found:
+        for name, _ in backends(item):
+            kind = engines.get((item.namespace, name))
+            service = services.get((item.namespace, name))
+            if kind is None or _answered(item) or (service is not None and _answered(service)):
+                continue
+            path = "/-/healthz" if kind.startswith("Ray") else "/health"
+            stray = next(
+                (each for each in (service, item) if each and any(k.startswith(_NLB) for k in each.annotations)), None
+            )
+            read = f"; {stray.where} has {_NLB}path, which network load balancers read" if stray is not None else ""
+            yield warning(
+                item.where,
+                f"its health check asks Service '{name}' for path /, and gets 404: every target is unhealthy, and one that is really dead still gets requests{read}",
+                f"set {_ALB}/healthcheck-path: {path}",
+            )
+
+
+def _is_alb(item: Object) -> bool:
+    return (item.spec.get("ingressClassName") or item.annotations.get("kubernetes.io/ingress.class")) == "alb"
+
+
+def _answered(item: Object) -> bool:
+    """Whether a path is named, or 404 counts as alive."""
+    if str(item.annotations.get(f"{_ALB}/healthcheck-path") or "/") != "/":
+        return True
+    if str(item.annotations.get(f"{_ALB}/backend-protocol-version") or "").upper() == "GRPC":
+        return True
+    for part in str(item.annotations.get(f"{_ALB}/success-codes") or "").split(","):
+        numbers = [int(each) for each in re.findall(r"\d+", part)]
+        if numbers and numbers[0] <= 404 <= numbers[-1]:
+            return True
+    return False
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="ingress-health",
+        title="A load balancer asks engines for a path that they have",
+        why=(
+            "Application load balancers ask for / and take 200 as alive; vLLM and Ray Serve's OpenAI application answer 404 there. With every target unhealthy the balancer sends to all of "
+            "them, dead ones included, and takes new ones before their model is loaded."
+        ),
+        check=health,
+        sources=(
+            "jupyter-infra/jupyter-k8s PR#342",
+            "aws-load-balancer-controller#2279",
+            "https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/#health-check",
+        ),
+    ),
+)
