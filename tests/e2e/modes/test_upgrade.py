@@ -12,7 +12,7 @@ import yaml
 
 from local import stack
 from tests.e2e.kuberay import kubectl
-from tests.e2e.load import Loop
+from tests.e2e.load import Arrivals, Loop
 from tests.e2e.modes import stacks
 
 pytestmark = pytest.mark.e2e
@@ -32,6 +32,7 @@ def settled(before: str) -> bool:
     return cluster() != before and not now.get("pendingServiceStatus", {}).get("rayClusterName")
 
 
+@pytest.mark.timeout(2400)
 def test_a_new_cluster_takes_over_and_no_request_fails(client: openai.OpenAI, tmp_path: Path) -> None:
     config = yaml.safe_load((stack.REPO / "Pulumi.local.yaml").read_text())
     config["config"]["llm-serving:services"]["chat"]["env"] = {"CHANGED": "1"}
@@ -39,7 +40,7 @@ def test_a_new_cluster_takes_over_and_no_request_fails(client: openai.OpenAI, tm
     changed.write_text(yaml.safe_dump(config))
     before = cluster()
     try:
-        with Loop(client) as loop:
+        with Loop(client) as loop, Arrivals(client) as arrivals:
             stack.up(config_file=changed)
             stacks.until("the new cluster answered", 900, lambda: settled(before))
             stacks.until(
@@ -47,10 +48,11 @@ def test_a_new_cluster_takes_over_and_no_request_fails(client: openai.OpenAI, tm
                 300,
                 lambda: kubectl("get", "raycluster", before, check=False).returncode != 0,
             )
-        longest = max(request.took for request in loop.requests)
-        print(f"\n{len(loop.requests)} requests during the change, longest {longest:.1f} s")
-        assert len(loop.requests) > 10
-        assert loop.failed == []
+        for client_of in (loop, arrivals):
+            longest = max(request.took for request in client_of.requests)
+            print(f"\n{len(client_of.requests)} requests during the change, longest {longest:.1f} s")
+            assert len(client_of.requests) > 10
+            assert client_of.failed == []
     finally:
         now = cluster()
         stack.up()
