@@ -12,7 +12,7 @@ from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS, GONE, LATER
 from policies.catalog.lookup import closest_names
 from policies.catalog.quantizations import LOAD_FORMATS
 from policies.facts import Stack
-from policies.facts.quantities import whole
+from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, seats, vllm_version
@@ -21,6 +21,7 @@ from ._values import before, version
 _NAMES = frozenset(ENGINE_ARGS)
 _FRONTEND = frozenset(FRONTEND_ARGS)
 _SERVER = frozenset(SERVER_ARGS)
+_PADDED = 2  # of RoBERTa's positions the first two are no tokens
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
@@ -117,12 +118,28 @@ def _batch(seat: Seat) -> Iterator[Problem]:
             f"set max_num_batched_tokens to {sequences} or more",
         )
     longest = length if length and length > 0 else (seat.row.max_position_embeddings if seat.row else None)
-    if args.get("enable_chunked_prefill") is False and tokens is not None and longest is not None and tokens < longest:
+    why = _unchunked(seat)
+    if why and not length and seat.row is not None and seat.row.encoder_only:
+        longest = seat.row.max_position_embeddings - _PADDED
+    if why and tokens is not None and longest is not None and tokens < longest:
         yield error(
             where,
-            f"chunked prefill is off and max_num_batched_tokens {tokens} is less than max_model_len {longest}: vLLM refuses to start",
-            f"set max_num_batched_tokens to {longest}, lower max_model_len, or leave chunked prefill on",
+            f"{why} and max_num_batched_tokens {tokens} is less than max_model_len {longest}: vLLM refuses to start",
+            f"set max_num_batched_tokens to {longest}, or lower max_model_len",
         )
+
+
+def _unchunked(seat: Seat) -> str:
+    """Why a prompt is read in one step, if it is (vllm 0.29.0: config/model.py, is_chunked_prefill_supported)."""
+    chunked = switch(seat.args.get("enable_chunked_prefill"))
+    if chunked is not None:
+        return "" if chunked else "chunked prefill is off"
+    if seat.row is not None and seat.row.encoder_only:
+        return f"{seat.row.name} reads a text from both ends, in one step,"
+    config = mapping(seat.args.get("pooler_config"))
+    kinds = [str(config.get(name)).upper() for name in ("pooling_type", "seq_pooling_type", "tok_pooling_type")]
+    of_all = [kind for kind in kinds if kind in ("MEAN", "CLS", "STEP")]
+    return f"pooling by {of_all[0]} takes a text in one step" if of_all else ""
 
 
 def _lora(seat: Seat) -> Iterator[Problem]:

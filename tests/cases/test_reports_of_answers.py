@@ -44,6 +44,11 @@ def pictures(limit: Any) -> Config:
     return args("Qwen/Qwen3-VL-8B-Instruct", limit_mm_per_prompt={"image": limit})
 
 
+def embedded(**fields: Any) -> Config:
+    batch = {"max_model_len": 8192, "max_num_batched_tokens": 2048}
+    return one("Qwen/Qwen3-Embedding-0.6B", engine_args={**batch, **fields})
+
+
 DSPARK = {"method": "dspark", "model": "company/qwen3-32b-dspark", "num_speculative_tokens": 4}
 OFFLOADS = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"cpu_bytes_to_use": 8 * GIB}}  # fmt: skip
 RERANKER = "Qwen/Qwen3-Reranker-8B"
@@ -70,6 +75,8 @@ REPORTS = (
     Report("vllm-project/vllm#20609", "disaggregation-connector", (L40S, cached("MultiConnector")), (L40S, cached("MultiConnector", connectors=[OFFLOADS]))),
     Report("parts of a connector have roles", "disaggregation-connector", (L40S, cached("MultiConnector", connectors=[{**OFFLOADS, "kv_role": None}])), (L40S, cached("MultiConnector", connectors=[OFFLOADS]))),
     Report("LMCache/LMCache#1901", "cache-offload", (L40S, cached("LMCacheConnectorV1", env={"LMCACHE_LOCAL_CPU": "False", "LMCACHE_MAX_LOCAL_CPU_SIZE": "0"})), (L40S, lmcache("5", 1))),
+    Report("torch-spyre/sendnn-inference#851", "engine-argument-values", (L4, one("BAAI/bge-reranker-v2-m3", engine_args={"max_num_batched_tokens": 1024})), (L4, one("BAAI/bge-reranker-v2-m3", engine_args={"max_model_len": 1024, "max_num_batched_tokens": 1024}))),
+    Report("pooling over the whole text", "engine-argument-values", (L4, embedded(pooler_config={"pooling_type": "MEAN"})), (L4, embedded(pooler_config={"pooling_type": "LAST"}))),
     Report("a limit of pictures in words", "engine-argument-kinds", (L40S, pictures("two")), (L40S, pictures(2))),
     Report("a limit of pictures below none", "engine-argument-kinds", (L40S, pictures({"count": -1})), (L40S, pictures({"count": 2, "width": 512}))),
     Report("ray-project/ray#52975", "version-ray-vllm", (versions("2.46.0", "0.9.0"), L40S, args(Q8)), (L40S, args(Q8))),
