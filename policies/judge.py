@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from rich.text import Text
 
 from policies import stated
 from policies.facts import Stack
+from policies.facts.quantities import items, mapping
 from policies.facts.ray import LOADER
 from policies.facts.stack import EMPTY
 from policies.facts.wire import PLACEHOLDER, Resource, manifests
@@ -55,7 +56,8 @@ def main(
     """Judge Kubernetes manifests of Ray Serve and vLLM."""
     try:
         known = _known(environment)
-        resources = [each for path in files for each in read(path)]
+        patches = frozenset(patch for path in files for patch in kustomize_patches(path))
+        resources = [each for path in files for each in read(path, patches)]
         levels = _levels(policy or [])
     except (Unreadable, stated.StatedError) as error:
         print(error, file=sys.stderr)
@@ -66,16 +68,51 @@ def main(
         print(json.dumps({"findings": [_plain(*each) for each in found]}, indent=2))
     else:
         _show(found, len(resources))
+    if patches:
+        what = ", ".join(sorted(str(path) for path in patches))
+        print(
+            f"not judged alone, since a kustomization patches with it: {what}; judge the output of kustomize build",
+            file=sys.stderr,
+        )
     if any(finding.severity == "error" for finding, _ in found):
         raise typer.Exit(1)
 
 
-def read(path: Path) -> list[Resource]:
-    """Resources of a file, of every manifest in a folder, or of standard input. Raises Unreadable."""
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+
+def kustomize_patches(path: Path) -> frozenset[Path]:
+    """Files that a kustomization beside or above the file, or in the folder, patches with: a part of an object, not an object."""
+    if str(path) == "-":
+        return frozenset()
+    folders = [folder for folder in path.rglob("*") if folder.is_dir()] if path.is_dir() else [path.parent.parent]
+    base = path if path.is_dir() else path.parent
+    listed = {patch for folder in (base, *folders) for patch in _patches_of(folder)}
+    given = {path.resolve()} if path.is_file() else {file.resolve() for file in path.rglob("*")}
+    return frozenset(patch for patch in listed if patch.resolve() in given)
+
+
+def _patches_of(folder: Path) -> Iterator[Path]:
+    for name in _KUSTOMIZATIONS:
+        try:
+            document = yaml.load((folder / name).read_text(encoding="utf-8"), Loader=LOADER)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError):
+            continue  # none, or one that read() will speak of
+        for key in ("patches", "patchesJson6902", "patchesStrategicMerge"):
+            for entry in items(mapping(document).get(key)):
+                named = entry if isinstance(entry, str) else mapping(entry).get("path")
+                if isinstance(named, str) and (folder / named).is_file():
+                    yield folder / named
+
+
+def read(path: Path, without: Collection[Path] = ()) -> list[Resource]:
+    """Resources of a file, of every manifest in a folder but the files in `without`, or of standard input. Raises Unreadable."""
+    if path.resolve() in {each.resolve() for each in without}:
+        return []
     if str(path) == "-":
         return manifests(_filled(_documents(sys.stdin.read(), "standard input")), "standard input")
     if path.is_dir():
-        return [each for file in sorted(path.rglob("*")) if file.suffix in _SUFFIXES for each in read(file)]
+        return [each for file in sorted(path.rglob("*")) if file.suffix in _SUFFIXES for each in read(file, without)]
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

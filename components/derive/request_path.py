@@ -59,7 +59,9 @@ def _can_stream_directly(config: Service, engines: tuple[EngineSpec, ...]) -> bo
         return False
     (engine,) = engines
     model = engine.config
-    plain = model.lora is None and model.routing.policy == "power_of_two" and not model.routing.options
+    # the KV-aware router scores replicas in the router of direct streaming, and nowhere else
+    routed = model.routing.policy in ("power_of_two", "kv_aware")
+    plain = model.lora is None and routed and not model.routing.options
     return engine.role == "serve" and plain and model.replicas.min > 0
 
 

@@ -12,13 +12,12 @@ from typing import Any
 
 from policies.catalog import ray_releases
 
-from . import pods, ray, vllm
+from . import kserve, pods, ray, vllm
 from .quantities import items, mapping, whole
 from .records import Object, PodGroup, Values, Workload
 
 _TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 _GPU = re.compile(r"gpu|^nvidia\.com/mig-")  # generous: KubeRay's own test is stricter and belongs to the rules
-_CONTAINER = ("image", "command", "args", "env", "resources", "ports", "volumeMounts", "securityContext")
 _KAI = ("gpu-fraction", "gpu-memory")
 _CLUSTER_SCOPED = frozenset(
     {
@@ -71,6 +70,8 @@ def workload(manifest: Values) -> Workload:
         groups = _leader_and_workers(manifest, read.groups[0], place)
         names = tuple(group.name for group in groups)
         read = replace(read, groups=groups, engines=tuple(replace(each, groups=names) for each in read.engines))
+    elif kind == "LLMInferenceService":
+        read = kserve.with_other_pods(manifest, read, place)
     return replace(read, kind=kind, spec=mapping(manifest.get("spec")), manifest=manifest)
 
 
@@ -137,21 +138,10 @@ def _templated(manifest: Values) -> dict[str, Any] | None:
         template = pods.get("leaderTemplate") or pods.get("workerTemplate")
         return {**head, "spec": {"replicas": whole(spec.get("replicas")) or 1, "template": mapping(template)}}
     if kind == "InferenceService":
-        return {**head, "spec": _predictor(mapping(spec.get("predictor")))}
+        return {**head, "spec": kserve.predictor(mapping(spec.get("predictor")))}
+    if kind == "LLMInferenceService":
+        return {**head, "spec": kserve.llm_server(spec)}
     return None
-
-
-def _predictor(given: Values) -> dict[str, Any]:
-    """Pods of KServe's predictor: a pod spec, or a container that its `model` adds to (kserve: api/serving/v1beta1, PredictorSpec)."""
-    model = mapping(given.get("model"))
-    container = {key: model[key] for key in _CONTAINER if key in model}
-    containers = given.get("containers") or ([{"name": "kserve-container", **container}] if model else [])
-    count = whole(given.get("minReplicas"))
-    metadata = {key: mapping(given.get(key)) for key in ("labels", "annotations")}
-    return {
-        "replicas": 1 if count is None else count,
-        "template": {"metadata": metadata, "spec": {**given, "containers": containers}},
-    }
 
 
 def _leader_and_workers(manifest: Values, leader: PodGroup, place: str) -> tuple[PodGroup, ...]:

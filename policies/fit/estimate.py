@@ -122,7 +122,8 @@ def rank_estimates(
         needed = layout.request_blocks(-(-length // dcp), in_flight, states) if layout else 0
         required = (needed + 1) * block if layout and block else 0
         concurrency = blocks / needed if needed else float(sequences)
-        spare = available - required
+        # With "auto" vLLM takes the length from the memory: what must fit is the least that a request takes.
+        spare = available - (2 * block if shape.max_model_len == "auto" else required)
         out.append(
             MemoryEstimate(
                 pipeline_rank=rank,

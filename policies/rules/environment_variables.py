@@ -18,6 +18,7 @@ from ._engines import Seat, literal_env, seats, vllm_version
 from ._values import before, version
 
 _KNOWN = frozenset(VLLM_VARIABLES)
+_MEMORY_SHARE = "RAY_memory_usage_threshold"
 # What Kubernetes injects for a Service NAME (pkg/kubelet/envvars): NAME_PORT and NAME_SERVICE_HOST, among others.
 _INJECTED = ("_PORT", "_SERVICE_HOST", "_SERVICE_PORT", "_PORT_8000_TCP")
 # Read as numbers by vLLM or Ray; a URL there stops the process.
@@ -153,9 +154,20 @@ def _collision(service: str, pod: PodGroup) -> str | None:
 
 
 def engine_start(stack: Stack) -> Iterator[Problem]:
-    """Numbers that Ray Serve LLM parses when it is imported."""
+    """Numbers that Ray Serve LLM parses when it is imported, and the raylet when it starts."""
     for workload in stack.workloads:
         for pod in workload.pod_groups:
+            share = pod.env.get(_MEMORY_SHARE)
+            if (
+                workload.by_kuberay
+                and isinstance(share, str)
+                and not 0 <= (-1 if (number := real(share)) is None else number) <= 1
+            ):
+                yield error(
+                    pod.where,
+                    f"{_MEMORY_SHARE} is '{share}'; allowed: a part of the memory from 0 to 1: the raylet checks it and ends",
+                    "use 0.95, Ray's own value, or leave it out",
+                )
             for name, given in pod.env.items():
                 if not isinstance(given, str) or not str(name).startswith(("RAYLLM_", "RAY_SERVE_LLM_")):
                     continue
@@ -196,9 +208,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="environment-ray-numbers",
-        title="Ray Serve LLM's variables are numbers",
-        why="They are converted when ray.serve.llm is imported; anything else stops the import.",
+        title="Variables that Ray reads as numbers are numbers, in their range",
+        why=(
+            "Those of Ray Serve LLM are converted when ray.serve.llm is imported; anything else stops the import. The raylet checks its memory threshold when it starts, "
+            "and ends with the whole pod where it is no part of 1."
+        ),
         check=engine_start,
-        sources=("ray 2.60.0: llm/_internal/serve/constants.py",),
+        sources=(
+            "ray 2.60.0: llm/_internal/serve/constants.py, common/memory_monitor (usage_threshold must be >= 0, <= 1)",
+        ),
     ),
 )

@@ -25,7 +25,13 @@ def numbers(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         for name in _SIZES:
             given = seat.args.get(name)
-            if given is not None and positive(given) is None:
+            if seat.ray and isinstance(given, str) and positive(given) is not None:
+                yield error(
+                    seat.engine.where,
+                    f"{name} is the text '{given}'; Ray multiplies it with the other sizes before vLLM reads it, and the replica never starts",
+                    f"write the number without quotes: {given}",
+                )
+            elif given is not None and positive(given) is None:
                 yield error(
                     seat.engine.where, f"{name} is {given!r}; allowed: a whole number from 1", "give a number of GPUs"
                 )

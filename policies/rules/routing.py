@@ -35,6 +35,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
         "num_virtual_nodes",
     ),
 }
+_DYNAMO = "ai-dynamo"
 _FORWARD = "RAY_SERVE_INGRESS_REQUEST_ROUTER_FORWARD_BODY"
 
 
@@ -101,8 +102,19 @@ def _effect(
         yield warning(
             where,
             f"{name} keeps its index in the ingress router, which only direct streaming has: without it, it routes by load",
-            f'set {DIRECT_STREAMING}: "1" in env, or use prefix_affinity',
+            f'set {DIRECT_STREAMING}: "1" in env (expose.direct_streaming: true), or use prefix_affinity',
         )
+
+
+def kv_aware(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        path = (seat.engine.router or "").replace(":", ".")
+        if path == _KV_AWARE and seat.ray and seat.engine.role != "prefill" and streaming(seat.workload):
+            yield warning(
+                seat.engine.where,
+                "KVAwareRouter scores replicas with ai-dynamo, which ray[llm] does not bring: where the image has it not, every request is answered with 503",
+                f"build {_DYNAMO} into the image and set policy: {{routing-kv-aware: off}}, or use prefix_affinity",
+            )
 
 
 def streaming(workload: Workload) -> bool:
@@ -152,6 +164,16 @@ RULES: tuple[Rule, ...] = (
         ),
         check=routers,
         sources=("ray 2.60.0: llm/_internal/serve/routing_policies, serve/experimental",),
+    ),
+    Rule(
+        id="routing-kv-aware",
+        title="The image of a KV-aware router has what scores replicas",
+        why=(
+            "KVAwareRouter keeps its index in NVIDIA Dynamo's selection service, inside the router of direct streaming. Ray imports it when the router starts, logs a warning "
+            "where it is not there, and refuses each request."
+        ),
+        check=kv_aware,
+        sources=("ray 2.60.0: llm/_internal/serve/routing_policies/kv_aware/kv_token_tracker.py",),
     ),
     Rule(
         id="routing-direct-streaming",

@@ -234,10 +234,11 @@ SHAPES: dict[str, dict[str, Any]] = {
         {
             "chat": {
                 "pool": "l4",
-                "env": {"RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1"},
                 "models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 2}, "routing": {"policy": "kv_aware"}}},
             }
         },
+        # the image has ai-dynamo
+        policy={"head-fault-tolerance": "off", "probe-single-replica": "off", "routing-kv-aware": "off"},
     ),
     "embeddings": _env(
         L4,

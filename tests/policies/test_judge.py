@@ -14,7 +14,15 @@ from typer.testing import CliRunner, Result
 
 from policies import judge
 
-from .facts.manifests import DATA_ON_EKS, KUBERAY_SAMPLE, LEADER_WORKER_SET, PREDICTORS, PRODUCTION_STACK
+from .facts.manifests import (
+    DATA_ON_EKS,
+    KUBERAY_SAMPLE,
+    LEADER_WORKER_SET,
+    LLM_SERVICE,
+    LLM_WORKERS,
+    PREDICTORS,
+    PRODUCTION_STACK,
+)
 
 APP = typer.Typer()
 APP.command()(judge.main)
@@ -65,6 +73,16 @@ def test_a_finding_says_where_in_which_file_what_and_what_to_do(tmp_path: Path) 
             "secret-environment",
         ),
         (PREDICTORS.replace("--max-model-len,", "--max-modellen,"), "engine-arguments"),
+        (LLM_SERVICE.replace("tensor: 2", "tensor: 4"), "topology-one-pod"),
+        (LLM_SERVICE.replace("--max-model-len=16384", "--max-model-len=65536"), "fit-context-length"),
+        (
+            LLM_SERVICE.replace(
+                "args: [", "env: [{name: VLLM_ADDITIONAL_ARGS, value: --max-modellen=1}]\n      args: ["
+            ),
+            "engine-arguments",
+        ),
+        (LLM_SERVICE.replace("vllm-openai:v0.29.0", "vllm-openai"), "security-image-pinned"),
+        (LLM_SERVICE + LLM_WORKERS.replace('cpu: "16"', "cpu: 16x"), "pod-resources"),
     ],
 )
 def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, text: str, rule: str) -> None:
@@ -72,7 +90,8 @@ def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, t
 
 
 def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> None:
-    both = f"{KUBERAY_SAMPLE}\n---\n{PRODUCTION_STACK}\n---\n{PREDICTORS}"
+    several = f"{LLM_SERVICE}{LLM_WORKERS}".replace("name: qwen, ", "name: large, ")
+    both = "\n---\n".join((KUBERAY_SAMPLE, PRODUCTION_STACK, PREDICTORS, LLM_SERVICE, several))
     assert [each for each in found(file(tmp_path, both)) if each["severity"] == "error"] == []
     assert [
         each for each in found(file(tmp_path, _with_memory(LEADER_WORKER_SET))) if each["severity"] == "error"
@@ -84,6 +103,20 @@ def _with_memory(group: str) -> str:
     limits = 'resources: {limits: {nvidia.com/gpu: "8", memory: 1124Gi}}\n'
     mount = "          volumeMounts: [{mountPath: /dev/shm, name: shm}]\n"
     return group.replace(limits, f"{limits}{mount}        volumes: [{{name: shm, emptyDir: {{medium: Memory}}}}]\n")
+
+
+@pytest.mark.parametrize("key", ["patches", "patchesStrategicMerge"])
+def test_a_part_of_an_object_that_a_kustomization_patches_with_is_not_judged_alone(tmp_path: Path, key: str) -> None:
+    part = "apiVersion: ray.io/v1\nkind: RayService\nmetadata: {name: vllm, namespace: rayserve-vllm}\nspec: {rayClusterConfig: {rayVersion: 2.60.0}}\n"
+    overlay = tmp_path / "overlays" / "prod"
+    overlay.mkdir(parents=True)
+    patch = file(overlay, part, "patch.yaml")
+    assert found(str(tmp_path))
+    entry = "patch.yaml" if key == "patchesStrategicMerge" else "{path: patch.yaml}"
+    file(overlay, f"resources: [../../base]\n{key}: [{entry}]\n", "kustomization.yaml")
+    assert found(str(tmp_path)) == found(patch) == []
+    file(overlay, part, "other.yaml")
+    assert {each["file"] for each in found(str(tmp_path))} == {str(overlay / "other.yaml")}
 
 
 @pytest.mark.parametrize(

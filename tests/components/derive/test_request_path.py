@@ -48,6 +48,8 @@ STREAMED = {**PROXIED, request_path.DIRECT_STREAMING: "1", request_path.ROUTER_T
 
 def test_one_model_is_streamed_directly() -> None:
     assert environment({}) == STREAMED
+    # the KV-aware router has its index there
+    assert environment({"models": {"qwen": {**QWEN, "routing": {"policy": "kv_aware"}}}}) == STREAMED
     # of any number of replicas, so that one more does not make a new cluster
     assert environment({"models": {"qwen": {**QWEN, "replicas": {"min": 1, "max": 3}}}}) == STREAMED
 

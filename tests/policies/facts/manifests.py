@@ -181,6 +181,32 @@ spec:
       resources: {limits: {cpu: "6", memory: 24Gi, nvidia.com/gpu: "1"}}
 """
 
+# KServe: what its presets start, on one node; and the pods of further nodes.
+LLM_SERVICE = """
+apiVersion: serving.kserve.io/v1alpha1
+kind: LLMInferenceService
+metadata: {name: qwen, namespace: llm}
+spec:
+  model: {uri: "hf://Qwen/Qwen2.5-7B-Instruct", name: qwen}
+  replicas: 2
+  parallelism: {tensor: 2}
+  router: {gateway: {}, route: {}, scheduler: {}}
+  template:
+    containers:
+    - name: main
+      image: vllm/vllm-openai:v0.29.0
+      args: [--max-model-len=16384]
+      resources: {limits: {cpu: "8", memory: 64Gi, nvidia.com/gpu: "2"}}
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+    volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]
+"""
+LLM_WORKERS = """  worker:
+    containers:
+    - name: main
+      image: vllm/vllm-openai:v0.29.0
+      resources: {limits: {cpu: "16", memory: 64Gi, nvidia.com/gpu: "2"}}
+"""
+
 
 def load(text: str) -> dict[str, Any]:
     """The one object of a text."""

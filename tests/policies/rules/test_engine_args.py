@@ -292,6 +292,11 @@ def test_variables_are_read_by_someone_who_can_use_them(env: dict[str, str], exp
         (with_workers(whole(), env={"NVIDIA_VISIBLE_DEVICES": "void"}), [("environment-values", "error")]),
         (with_workers(whole(), env={"NVIDIA_VISIBLE_DEVICES": "all"}), [("environment-values", "warning")]),
         (with_workers(whole(), env={"RAYLLM_ENGINE_START_TIMEOUT_S": "1h"}), [("environment-ray-numbers", "error")]),
+        *(
+            (with_workers(whole(), env={"RAY_memory_usage_threshold": share}), [("environment-ray-numbers", "error")])
+            for share in ("1.1", "95", "-0.1", "95%")
+        ),
+        *((with_workers(whole(), env={"RAY_memory_usage_threshold": share}), []) for share in ("0.95", "1", "0")),
         (with_engine(on_cpu(), env={"VLLM_CPU_KVCACHE_SPACE": "1.5"}), [("environment-values", "error")]),
         (with_engine(on_cpu(), env={}), [("environment-values", "warning")]),
     ],

@@ -97,6 +97,14 @@ def test_experts_are_not_sliced_under_expert_parallel() -> None:
     assert TENSOR not in found(with_engine(given, expert=True))
 
 
+@pytest.mark.parametrize("name", ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"])
+def test_sizes_are_no_text_to_ray_which_multiplies_them(name: str) -> None:
+    size = name.removesuffix("_parallel_size")
+    given = with_engine(args(plain(), **{name: "1"}), **{size: 1})
+    assert "parallel-numbers" not in {rule for rule, _ in found(given)}
+    assert ("parallel-numbers", "error") in found(args(whole(), **{name: "1"}))
+
+
 @pytest.mark.parametrize("value", [0, -2, "two", 1.5, [4]])
 @pytest.mark.parametrize("name", ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"])
 def test_sizes_are_whole_numbers(name: str, value: Any) -> None:

@@ -212,6 +212,19 @@ def test_a_router_exists_and_has_something_to_choose(given: Stack, expected: lis
 
 
 STREAMING = {"RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1"}
+KV_AWARE = "ray.serve.llm.request_router.KVAwareRouter"
+
+
+def test_a_kv_aware_router_needs_its_index_and_what_scores_with_it() -> None:
+    """Ray's data parallel and prefill/decode applications have the same router in front of them (builder.py of both)."""
+    routed = with_engine(whole(), router=KV_AWARE)
+    assert found(with_workers(routed, env=STREAMING)) == [("routing-kv-aware", "warning")]
+    assert found(with_workers(whole(), env=STREAMING)) == []
+    assert found(with_workers(with_engine(whole(), router=PREFIX), env=STREAMING)) == []
+    assert sentences(with_workers(routed, env=STREAMING), "routing-kv-aware") == [
+        "service 'chat': model 'm': KVAwareRouter scores replicas with ai-dynamo, which ray[llm] does not bring: where the image has it not, every "
+        "request is answered with 503; build ai-dynamo into the image and set policy: {routing-kv-aware: off}, or use prefix_affinity [routing-kv-aware]"
+    ]
 
 
 def streamed(models: int = 1, **app_args: Any) -> Stack:
