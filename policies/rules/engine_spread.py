@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from policies.catalog import instances
 from policies.catalog.lookup import UnknownRow
 from policies.facts import Stack
-from policies.facts.quantities import real
+from policies.facts.quantities import real, switch
+from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import on_gpus, ranks_in_pod, seats
@@ -92,6 +93,18 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
                 if seat.workload.kind == "LeaderWorkerSet"
                 else "use kind: ray_service, which spans pods (backend ray), or a pool with larger nodes",
             )
+        elif (
+            have - need >= 1
+            and backend != "ray"
+            and not switch(seat.args.get("enable_elastic_ep"))
+            and not any("$" in word or word.startswith("--config") for word in words(group.main_container))
+            and all(pool.sharing.strategy in ("none", "kai") for pool in seat.pools)
+        ):
+            yield warning(
+                seat.engine.where,
+                f"its pod has {amount(have)} GPUs and vLLM takes {need} (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {ranks}): the others are paid for and idle",
+                f"set --tensor-parallel-size so that it takes {amount(have)}, or ask for {need}",
+            )
 
 
 def backend(stack: Stack) -> Iterator[Problem]:
@@ -169,10 +182,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="topology-one-pod",
-        title="vLLM without Ray has all its GPUs in one pod",
-        why="The mp backend starts one process for each GPU of its own container and refuses a world that is larger.",
+        title="vLLM without Ray has all its GPUs in one pod, and uses all that the pod has",
+        why="The mp backend starts one process for each GPU of its own container and refuses a world that is larger. GPUs beyond the world are the pod's, and nobody's.",
         check=one_pod,
-        sources=("vllm#15217", "vllm#29447", "vllm PR#25775", "vllm 0.29.0: config/parallel.py"),
+        sources=("vllm#15217", "vllm#29447", "llmos-ai/llmos#40", "vllm PR#25775", "vllm 0.29.0: config/parallel.py"),
     ),
     Rule(
         id="topology-backend",

@@ -131,6 +131,7 @@ def _model(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
     if old:  # --enable-chunked-prefill and others took a word then
         flat = [word for word in flat if word.lower() not in ("true", "false")]
     if "serve" not in flat:
+        yield from _of_module(flat)
         return
     start = flat[flat.index("serve") + 1 :]
     line = taken_apart(["vllm", "serve", *start])
@@ -163,6 +164,17 @@ def _model(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
                 f"{_short(word)} belongs to no flag: vLLM takes it for an argument that it does not know, and ends",
                 "take it out, or give it its flag",
             )
+
+
+def _of_module(flat: list[str]) -> Iterator[Found]:
+    """`python -m vllm.entrypoints.openai.api_server` (vllm 0.29.0: its parser has the positional model, and nothing reads it)."""
+    at = next((at for at, word in enumerate(flat) if word.startswith("vllm.entrypoints.")), None)
+    line = taken_apart(["vllm", "serve", *flat[at + 1 :]]) if at is not None else None
+    if line is not None and line.positional and "$" not in line.positional and not line.args.get("model"):
+        yield (
+            f"{_short(line.positional)} stands without --model after {flat[at or 0]}: as a module vLLM reads the model from there only, and serves its default one, or ends",
+            f"write --model {line.positional}, or start it by `vllm serve`",
+        )
 
 
 def _short(word: str) -> str:

@@ -126,6 +126,15 @@ def ranked(*words: str, gpus: int = 4, shm: str = "8Gi", model: str = MOE) -> tu
     return (made,)
 
 
+def of_module(*words: str) -> tuple[Doc, ...]:
+    """As the image before `vllm serve` was started."""
+    (made,) = ranked(gpus=1)
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["command"] = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    container["args"] = [*words, "--max-model-len", "8192"]
+    return (made,)
+
+
 def spread(leader: tuple[str, ...], worker: tuple[str, ...]) -> tuple[Doc, ...]:
     """A LeaderWorkerSet of two pods of eight that share the ranks of one vLLM."""
     joined = (
@@ -176,6 +185,8 @@ PAIRS = (
     Pair("a rank beyond the last", "engine-argument-needs", ranked(*RANKS, "4", "--data-parallel-rank", "4", gpus=1), ranked(*RANKS, "4", "--data-parallel-rank", "3", gpus=1)),
     Pair("vllm-project/vllm#18567", "topology-one-pod", ranked(*RANKS, "4", "--tensor-parallel-size", "2"), ranked(*RANKS, "4", "--tensor-parallel-size", "2", gpus=8)),
     Pair("ranks of one node of two", "topology-one-pod", ranked(*RANKS, "16", "--data-parallel-size-local", "8"), ranked(*RANKS, "16", "--data-parallel-size-local", "8", gpus=8)),
+    Pair("llmos-ai/llmos#40", "topology-one-pod", ranked(gpus=2, model=Q8), ranked("--tensor-parallel-size", "2", gpus=2, model=Q8), "warning"),
+    Pair("vllm-project/vllm#27389", "engine-words", of_module(Q8), of_module("--model", Q8)),
     Pair("llm-d/llm-d#352", "network-shared-memory", ranked(*RANKS, "8", gpus=8, shm="64Mi"), ranked(*RANKS, "8", gpus=8)),
     Pair("gpustack/gpustack#6221", "engine-headless", spread(HEAD, (*NEXT, "--headless")), spread(LOCAL, (*NEXT, "--headless"))),
     Pair("the second pod serves too", "engine-headless", spread(LOCAL, NEXT), spread((*LOCAL, "--data-parallel-hybrid-lb"), NEXT)),
