@@ -5,6 +5,7 @@ Not for: plain tokens in manifests (secrets.py), or IAM for buckets (network.py 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.facts import PodGroup, Stack
@@ -23,6 +24,43 @@ def from_hub(seat: Seat) -> bool:
     """Whether weights come from the Hugging Face hub."""
     source = seat.engine.source
     return "://" not in source and not source.startswith(("/", "./", "~")) and source.count("/") <= 1
+
+
+# huggingface_hub 1.x, utils/_validators.py validate_repo_id
+_REPOSITORY = re.compile(r"(\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
+_HUB = re.compile(r"(?:hf://|https?://(?:www\.)?huggingface\.co/)(?P<id>[^/?#]+(?:/[^/?#@]+)?).*")
+
+
+def named(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        source = seat.engine.source
+        if not source or any(mark in source for mark in "$<>{}") or "gguf" in source.casefold():
+            continue
+        address = _HUB.fullmatch(source)
+        if address is not None:
+            mend, why = (
+                f"write {address['id']}",
+                "and vLLM takes the id of a repository, a bucket or a folder, no address",
+            )
+        elif not from_hub(seat) or _taken(source) or has_env(seat, "VLLM_USE_MODELSCOPE"):
+            continue
+        elif "@" in source:
+            name, _, revision = source.partition("@")
+            mend, why = (
+                f"write {name}, and the revision as engine_args: {{revision: {revision}}}",
+                "and an id has no revision in it",
+            )
+        else:
+            mend = "write organisation/name as on huggingface.co (names such as qwen2.5:7b are Ollama's)"
+            why = "which is none that the hub takes: letters, digits, '-', '_', '.', and one '/'"
+        yield error(
+            seat.engine.where, f"its weights are to come from '{source}', {why}: the engine refuses to start", mend
+        )
+
+
+def _taken(source: str) -> bool:
+    plain = "--" not in source and ".." not in source and not source.endswith(".git")
+    return plain and _REPOSITORY.fullmatch(source) is not None
 
 
 def gated(stack: Stack) -> Iterator[Problem]:
@@ -85,6 +123,13 @@ def offline(stack: Stack) -> Iterator[Problem]:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="model-source",
+        title="Weights come from an id that the hub takes, a bucket, or a folder",
+        why="What is no folder and no bucket is asked of the hub as the id of a repository. An address, a tag or a revision in it is refused before anything is downloaded.",
+        check=named,
+        sources=("huggingface_hub: utils/_validators.py", "vllm 0.29.0: transformers_utils/runai_utils.py"),
+    ),
     Rule(
         id="model-token",
         title="Gated models have a token in every Ray container",

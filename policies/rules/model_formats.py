@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import Stack
+from policies.facts.quantities import switch
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, seats
@@ -80,6 +81,29 @@ def reasoning(stack: Stack) -> Iterator[Problem]:
             )
 
 
+# Rows whose tokenizer is Python code of their repository (tokenizer_config.json, auto_map), and no class of Transformers.
+_OWN_TOKENIZER = ("Qwen/Qwen-14B-Chat", "baichuan-inc/Baichuan2-", "moonshotai/Kimi-K2")
+
+
+def remote_code(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        row, args = seat.row, seat.args
+        if (
+            row is None
+            or not row.name.startswith(_OWN_TOKENIZER)
+            or args.get("tokenizer")
+            or args.get("skip_tokenizer_init")
+        ):
+            continue
+        if switch(args.get("trust_remote_code")) is not True:
+            yield warning(
+                seat.engine.where,
+                f"{row.name} brings its tokenizer as code in its repository and trust_remote_code is not set: vLLM refuses to start, or takes a tokenizer of "
+                "another model for it",
+                "set engine_args: {trust_remote_code: true, code_revision: ...} once the code has been read",
+            )
+
+
 def _taught(seat: Seat) -> bool:
     names = f"{seat.row.name if seat.row else ''} {seat.engine.source}".casefold()
     return any(teacher in names for teacher in _TEACHERS)
@@ -105,5 +129,19 @@ RULES: tuple[Rule, ...] = (
         ),
         check=reasoning,
         sources=("vllm#26239", "vllm#13125", "vllm-project/recipes#515", "vllm 0.29.0: reasoning/"),
+    ),
+    Rule(
+        id="model-remote-code",
+        title="Code that comes with a model is allowed where the model needs it",
+        why=(
+            "Transformers runs Python files of a repository only where trust_remote_code says so, and vLLM's own classes replace configuration and layers, not every "
+            "tokenizer. The code runs with all that the pod may do: a fixed revision keeps it the one that was read."
+        ),
+        check=remote_code,
+        sources=(
+            "vllm-project/recipes#116",
+            "vllm-project/tpu-inference#2927",
+            "transformers 5.24: models/auto/tokenization_auto.py",
+        ),
     ),
 )
