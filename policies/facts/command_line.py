@@ -202,10 +202,11 @@ def _split(script: str) -> list[str]:
     text = (script[found.start() :] if found else script).replace("\\\n", " ").replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
+    lexer.commenters = ""  # a shell takes # for a comment only where a word begins: ${HOSTNAME##*-} is none
     words: list[str] = []
     try:
         for word in lexer:
-            if word and set(word) <= set(";&|<>()"):
+            if word.startswith("#") or (word and set(word) <= set(";&|<>()")):
                 break
             words.append(word)
     except ValueError:  # a quote that never closes

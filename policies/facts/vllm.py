@@ -10,6 +10,7 @@ from . import pods
 from .command_line import command_line
 from .quantities import items, mapping, whole
 from .records import Engine, Values, Workload
+from .variables import filled_in, is_script, without_open
 
 KINDS = ("Deployment", "StatefulSet")
 _MARKS = ("vllm.entrypoints", "vllm serve", "vllm/vllm-openai", "vllm-openai")
@@ -81,7 +82,10 @@ def words(container: Values) -> list[str]:
 def _engine(
     main: Values, env: Mapping[str, Any], place: str, group: str, replicas: int, annotations: Values, gpu: bool
 ) -> Engine:
-    positional, args = command_line(words(main))
+    started = words(main)
+    positional, args = command_line(filled_in(started, env))
+    if any(map(is_script, started)):
+        args = without_open(args)
     source = str(args.pop("model", None) or positional or "")
     served = args.pop("served_model_name", None)
     model_id = str(served[0] if isinstance(served, list) and served else served or source)
