@@ -11,9 +11,9 @@ from typing import Any
 
 from policies.facts import Release, Stack
 from policies.facts.quantities import items, mapping
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
-from ._values import dig, listed, releases
+from ._values import chart_name, dig, listed, releases
 from .gpu_operator import PLUGINS, gpu_pools
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -73,9 +73,69 @@ def plugin_config(stack: Stack) -> Iterator[Problem]:
                 f"devicePlugin.config.default '{default}' is no entry of its data; entries: {listed(entries)}",
                 "name an entry, or leave default out",
             )
+        yield from _found(stack, release, settings)
         for key, entry in sorted(own.items()):
             yield from _entry(f"{release.where}: device-plugin config '{key}'", entry)
         yield from _pool_entries(stack, release, entries)
+
+
+def _found(stack: Stack, release: Release, settings: Mapping[str, Any]) -> Iterator[Problem]:
+    """Whether the plugin finds the ConfigMap that a release names."""
+    if chart_name(release) == "nvidia-device-plugin":
+        own = mapping(release.values.get("config"))
+        if own.get("default") and not own.get("name") and not own.get("map"):
+            yield error(
+                release.where,
+                f"config.default is '{own['default']}' and config.name is not given: the chart mounts no configuration, and GPUs are advertised whole",
+                "set config.name to the ConfigMap, and config.default to one of its entries",
+            )
+        settings = own
+    name = str(settings.get("name") or "")
+    spaces = sorted(item.namespace for item in stack.of_kind("ConfigMap") if name and item.name == name)
+    if spaces and release.namespace and release.namespace not in spaces and not settings.get("create"):
+        yield error(
+            release.where,
+            f"its device plugin mounts ConfigMap '{name}' of namespace '{release.namespace}', and that is in {listed(spaces)}: the plugin's pods wait for it for ever",
+            f"put the ConfigMap into namespace '{release.namespace}'",
+        )
+
+
+def daemon_sets(stack: Stack) -> Iterator[Problem]:
+    """The plugin's DaemonSet as it is deployed without a chart."""
+    sharing = {
+        (where.rpartition(" ")[2], key): entry
+        for where, found in _config_maps(stack).items()
+        for key, entry in found.items()
+    }
+    for item in stack.of_kind("DaemonSet"):
+        pod = mapping(dig(item.spec, "template", "spec"))
+        for container in map(mapping, items(pod.get("containers"))):
+            if "k8s-device-plugin" not in str(container.get("image")):
+                continue
+            env = {str(mapping(each).get("name")) for each in items(container.get("env"))}
+            words = " ".join(str(word) for key in ("command", "args") for word in items(container.get(key)))
+            from_env = {
+                f"{item.namespace}/{mapping(mapping(each).get('configMapRef')).get('name')}"
+                for each in items(container.get("envFrom"))
+            }
+            mounted = {
+                f"{item.namespace}/{mapping(mapping(each).get('configMap')).get('name')}"
+                for each in items(pod.get("volumes"))
+            }
+            for (place, key), entry in sharing.items():
+                if place in from_env and "CONFIG_FILE" not in env and "--config-file" not in words:
+                    yield warning(
+                        item.where,
+                        f"it has ConfigMap {place} as environment, and the plugin reads its configuration from a file: '{key}' changes nothing",
+                        "mount the ConfigMap, and name the file in CONFIG_FILE",
+                    )
+                told = "MPS_ROOT" in env or "--mps-root" in words
+                if place in mounted and mapping(entry.get("sharing")).get("mps") and not told:
+                    yield error(
+                        item.where,
+                        f"'{key}' of its configuration shares by MPS and it has no MPS_ROOT: the plugin ends (using MPS requires --mps-root to be specified)",
+                        "install the plugin by its chart, which brings the MPS control daemon, or set MPS_ROOT and run that daemon",
+                    )
 
 
 def _entry(where: str, entry: Mapping[str, Any]) -> Iterator[Problem]:
@@ -162,6 +222,22 @@ RULES: tuple[Rule, ...] = (
             "A node takes the entry that its label names; without it GPUs are advertised whole, or MIG slices under the other strategy's names."
         ),
         check=plugin_config,
-        sources=("k8s-device-plugin#1433", "k8s-device-plugin#321", "gpu-operator v26.7.0 values.yaml"),
+        sources=(
+            "k8s-device-plugin#1433",
+            "k8s-device-plugin#321",
+            "k8s-device-plugin#990",
+            "gpu-operator#412",
+            "gpu-operator v26.7.0 values.yaml",
+        ),
+    ),
+    Rule(
+        id="device-plugin-daemon-set",
+        title="A device plugin without a chart is given its configuration as a file",
+        why=(
+            "The plugin reads the file that CONFIG_FILE names; a ConfigMap as environment gives it nothing. MPS also needs the control daemon and its folder, which the chart "
+            "brings and a DaemonSet of one's own has to."
+        ),
+        check=daemon_sets,
+        sources=("k8s-device-plugin#615", "k8s-device-plugin#1132"),
     ),
 )

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from policies.facts import Object, Release, Stack
 from policies.facts.nodes import nvlink_between_nodes as joined
-from policies.facts.quantities import whole
+from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._values import before, chart_name, dig, releases, true
 from .compute_domain import domains
 
 CHART, OLD_CHART = "dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu"  # the second up to 25.12
+_GPU_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
 LEAST_DRIVER = "570.158.01"
 """NVIDIA driver that the plugin needs with IMEXDaemonsWithDNSNames, its default (the driver's documentation, prerequisites)."""
 
@@ -56,6 +57,13 @@ def _values(release: Release, made: list[Object], stack: Stack) -> Iterator[Prob
                 "resources.gpus.enabled is true and a device plugin is installed: on a node that has both, each gives the same GPUs away",
                 "set resources.gpus.enabled: false, or devicePlugin.enabled: false of the GPU Operator",
             )
+    else:
+        for item in _asking(stack):
+            yield error(
+                item.where,
+                f"it asks for a GPU of a device class that {place} does not make (resources.gpus.enabled is false): the claim is never allocated, and its pods stay pending",
+                "ask the device plugin for nvidia.com/gpu, or switch resources.gpus.enabled on",
+            )
     pools = [pool for pool in stack.pools if joined(pool)]
     operators = releases(stack, "gpu-operator")
     if pools and operators:
@@ -69,6 +77,17 @@ def _values(release: Release, made: list[Object], stack: Stack) -> Iterator[Prob
                 f"nvidiaDriverRoot is '{root}' and the GPU Operator {brings}: the plugin finds no driver, and never starts",
                 f"set nvidiaDriverRoot: {wanted}",
             )
+
+
+def _asking(stack: Stack) -> Iterator[Object]:
+    """Claims and templates for NVIDIA's GPUs."""
+    for item in stack.of_kind("ResourceClaim", "ResourceClaimTemplate", group="resource.k8s.io/"):
+        spec = dig(item.spec, "spec") if item.kind == "ResourceClaimTemplate" else item.spec
+        for request in map(mapping, items(dig(spec, "devices", "requests"))):
+            asked = [mapping(request.get("exactly")), request, *map(mapping, items(request.get("firstAvailable")))]
+            if any(each.get("deviceClassName") in _GPU_CLASSES for each in asked):
+                yield item
+                break
 
 
 def _plugin(stack: Stack) -> bool:
@@ -129,6 +148,7 @@ RULES: tuple[Rule, ...] = (
         ),
         check=driver,
         sources=(
+            "dra-driver-nvidia-gpu#338",
             "dra-driver-nvidia-gpu v0.5.0: deployments/helm/dra-driver-nvidia-gpu (values.yaml, templates/validation.yaml, Chart.yaml)",
             "https://dra-driver-nvidia-gpu.sigs.k8s.io/docs/prerequisites/",
         ),

@@ -5,10 +5,10 @@ Not for: routes to Services (object_references.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from policies.facts import Stack
+from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error
 
@@ -23,6 +23,7 @@ def pools(stack: Stack) -> Iterator[Problem]:
     found = [item for item in stack.of_kind("InferencePool") if item.api_version.startswith(_GROUPS)]
     if not found:
         return
+    yield from _routes(stack, found)
     engines = [(w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
     for item in found:
         spec = item.spec
@@ -49,6 +50,22 @@ def pools(stack: Stack) -> Iterator[Problem]:
                 )
 
 
+def _routes(stack: Stack, found: Sequence[Object]) -> Iterator[Problem]:
+    """Routes that name a pool by another API group than its own."""
+    groups = {(item.namespace, item.name): item.api_version.rpartition("/")[0] for item in found}
+    for route in stack.of_kind("HTTPRoute", "GRPCRoute"):
+        for rule in map(mapping, items(route.spec.get("rules"))):
+            for backend in map(mapping, items(rule.get("backendRefs"))):
+                own = groups.get((str(backend.get("namespace") or route.namespace), str(backend.get("name"))))
+                given = str(backend.get("group") or "")
+                if backend.get("kind") == "InferencePool" and own is not None and given != own:
+                    yield error(
+                        route.where,
+                        f"its backend '{backend.get('name')}' is an InferencePool of group '{given}', and the pool is of {own}: BackendNotFound, requests get 500",
+                        f"set group: {own}",
+                    )
+
+
 def _ports(spec: Mapping[str, Any]) -> set[int]:
     """targetPorts of v1, targetPortNumber of v1alpha2."""
     numbers = [whole(mapping(port).get("number")) for port in items(spec.get("targetPorts"))]
@@ -64,6 +81,9 @@ RULES: tuple[Rule, ...] = (
             "engine's refuses connections."
         ),
         check=pools,
-        sources=("https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/",),
+        sources=(
+            "gateway-api-inference-extension#1591",
+            "https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/",
+        ),
     ),
 )

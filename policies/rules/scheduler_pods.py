@@ -21,6 +21,7 @@ from .queues import BUILT_IN, LABELS, NOT_LEAVES, OLD_LABEL, POD_QUEUE
 
 _OF = {"kai-scheduler": "kai", "volcano": "volcano"}
 _VGPU = "volcano.sh/vgpu-"
+_OLD_SHARE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")  # of the plugin before HAMi's
 
 
 def pods(stack: Stack) -> Iterator[Problem]:
@@ -98,6 +99,13 @@ def vgpu(stack: Stack) -> Iterator[Problem]:
             }
             if not asked:
                 continue
+            old = [name for name in _OLD_SHARE if quantity(group.limits.get(name))]
+            if old:
+                yield error(
+                    group.where,
+                    f"it asks for {listed(old)} beside {_VGPU}{min(asked)}: they are of two device plugins, and no node advertises both",
+                    f"ask for {_VGPU}memory and {_VGPU}number",
+                )
             if "number" not in asked:
                 yield error(
                     group.where,
@@ -138,8 +146,44 @@ def objects(stack: Stack) -> Iterator[Problem]:
         elif item.kind == "Job" and item.api_version.startswith("batch.volcano.sh/"):
             yield from _job(item.where, spec)
             yield from queues.judged(item.where, "volcano", str(spec.get("queue") or "default"))
+        elif item.kind == "PodGroup" and item.api_version.startswith("scheduling.run.ai/"):
+            yield from _subgroups(item.where, spec)
         elif item.kind == "PodGroup" and item.api_version.startswith("scheduling.volcano.sh/"):
             yield from queues.judged(item.where, "volcano", str(spec.get("queue") or "default"))
+
+
+def _subgroups(where: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """KAI's webhook (pkg/apis/scheduling/v2alpha2/podgroup_webhook.go)."""
+    given = [mapping(each) for each in items(spec.get("subGroups"))]
+    names = [str(each.get("name")) for each in given]
+    parents = Counter(str(each["parent"]) for each in given if each.get("parent"))
+    for found, message, mend in (
+        (spec.get("minMember") is not None and spec.get("minSubGroup") is not None, "it has minMember and minSubGroup", "keep one"),
+        (len(set(names)) < len(names), "several of its subgroups have one name", "give each a name of its own"),
+        (set(parents) - set(names), f"its subgroups name parents that are not there: {listed(set(parents) - set(names))}", "name a subgroup of the list"),
+    ):  # fmt: skip
+        if found:
+            yield error(where, f"{message}: KAI's webhook refuses the group", mend)
+    for each in given:
+        name, below = str(each.get("name")), parents.get(str(each.get("name")), 0)
+        if below and each.get("minMember") is not None:
+            yield error(
+                where,
+                f"subgroup '{name}' has subgroups of its own and minMember, which is for those with pods: KAI's webhook refuses the group",
+                "leave minMember out, or state minSubGroup",
+            )
+        elif not below and each.get("minSubGroup") is not None:
+            yield error(
+                where,
+                f"subgroup '{name}' has no subgroups and states minSubGroup: KAI's webhook refuses the group",
+                "state minMember",
+            )
+        elif below and (whole(each.get("minSubGroup")) or 0) > below:
+            yield error(
+                where,
+                f"minSubGroup of subgroup '{name}' is {each['minSubGroup']} and it has {below} subgroups: KAI's webhook refuses the group",
+                f"set it to at most {below}",
+            )
 
 
 def _job(where: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -188,7 +232,7 @@ RULES: tuple[Rule, ...] = (
             "not on such nodes."
         ),
         check=vgpu,
-        sources=("Project-HAMi/volcano-vgpu-device-plugin: README.md",),
+        sources=("Project-HAMi/volcano-vgpu-device-plugin: README.md", "volcano#3624"),
     ),
     Rule(
         id="scheduler-objects",
@@ -199,6 +243,7 @@ RULES: tuple[Rule, ...] = (
             "volcano v1.15.1: pkg/webhooks/admission",
             "KAI-Scheduler: pkg/admission/webhook/queuehooks",
             "volcano#388",
+            "KAI-Scheduler#1639",
         ),
     ),
 )
