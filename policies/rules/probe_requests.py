@@ -21,6 +21,11 @@ SERVED = (
     "/ready", "/readyz", "/redoc", "/server_info", "/tokenizer_info", "/v1/models", "/version",
 )  # fmt: skip
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")  # where vLLM compares its key
+_BEHIND = (
+    "Deployment",
+    "StatefulSet",
+    "LeaderWorkerSet",
+)  # Services send them requests; KServe brings a probe of its own
 # A saturated vLLM misses a second: three misses in 15 s took pods out and ended them (llm-d-benchmark PR#1734).
 HASTY_SECONDS = 30
 
@@ -92,6 +97,19 @@ def hasty(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def missing(stack: Stack) -> Iterator[Problem]:
+    for workload, group, args in _plain(stack):
+        serves = group is workload.groups[0] and not args.get(
+            "headless"
+        )  # the others of a LeaderWorkerSet only compute
+        if workload.kind in _BEHIND and serves and not (group.readiness_probe or group.startup_probe):
+            yield warning(
+                group.where,
+                "it has no readiness and no startup probe: the pod is ready while vLLM still loads, gets requests that fail, and a rollout ends the pods that answer",
+                "add a startupProbe and a readinessProbe that ask /health",
+            )
+
+
 def _number(probe: Mapping[str, Any], key: str, default: int) -> int:
     given = whole(probe.get(key))
     return default if given is None else given
@@ -129,6 +147,15 @@ RULES: tuple[Rule, ...] = (
         ),
         check=requests,
         sources=("vllm 0.32: entrypoints (routes), entrypoints/serve/middleware/authenticate.py",),
+    ),
+    Rule(
+        id="probe-none",
+        title="An engine that loads gets no requests",
+        why=(
+            "Without a probe the kubelet takes a container for ready as soon as its process runs, minutes before vLLM answers. Each start, each scale-up and each rollout is an outage then."
+        ),
+        check=missing,
+        sources=("vllm-project/aibrix PR#2264",),
     ),
     Rule(
         id="probe-hasty",

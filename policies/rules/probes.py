@@ -12,10 +12,21 @@ from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
+from ._engines import Seat, seats
+from .startup_time import cold_seconds
+
 _ENGINE_PATHS = ("/health", "/ping", "/v1/models", "/-/healthz", "/-/routes")
 _AUTHENTICATED = ("/api/version", "/api/v0", "/api/jobs", "/api/serve", "/api/cluster")
 # Process start, weights from a warm cache, torch.compile and CUDA graphs of a small model; nothing serves sooner.
 LEAST_LOAD_SECONDS = 60
+_WITH_POD = {
+    "name",
+    "emptyDir",
+    "configMap",
+    "secret",
+    "projected",
+    "downwardAPI",
+}  # volumes that begin without weights
 
 
 def _text(probe: Mapping[str, Any] | None) -> str:
@@ -66,9 +77,15 @@ def _asks_engine(probe: Mapping[str, Any]) -> bool:
 
 
 def kills_loading(stack: Stack) -> Iterator[Problem]:
+    by_workload: dict[str, list[Seat]] = {}
+    for seat in seats(stack):
+        by_workload.setdefault(seat.workload.where, []).append(seat)
     for workload in stack.workloads:
-        load = load_seconds(workload)
+        known = {
+            group.name: _cold(seat, group) for seat in by_workload.get(workload.where, ()) for group in seat.groups
+        }
         for group in workload.groups:
+            load = max(load_seconds(workload), known.get(group.name, 0))
             startup, liveness = patience(group.startup_probe), patience(group.liveness_probe)
             if workload.by_kuberay and not (group.liveness_probe and _asks_engine(group.liveness_probe)):
                 continue  # KubeRay's own and raylet probes do not wait for an engine
@@ -84,6 +101,12 @@ def kills_loading(stack: Stack) -> Iterator[Problem]:
                     f"its {name} probe gives up after {limit} s and the engine needs about {load} s to load: the container is killed and starts over",
                     f"add a startupProbe with periodSeconds x failureThreshold of at least {2 * load} s",
                 )
+
+
+def _cold(seat: Seat, group: PodGroup) -> int:
+    """The least time (s) to download and load its weights; to load them, where a volume that outlives the pod may have them."""
+    stored = any(set(mapping(volume)) - _WITH_POD for volume in items(group.pod.get("volumes")))
+    return round(cold_seconds(seat, stored) or 0)
 
 
 def load_seconds(workload: Workload) -> int:
@@ -190,7 +213,11 @@ RULES: tuple[Rule, ...] = (
             "it begins again from nothing."
         ),
         check=kills_loading,
-        sources=("https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",),
+        sources=(
+            "kserve/kserve#5062",
+            "vllm-project/aibrix#1054",
+            "https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
+        ),
     ),
     Rule(
         id="probe-token",

@@ -44,14 +44,14 @@ def local(seat: Seat) -> bool:
     return seat.engine.source.startswith(("/", "./", "file:"))
 
 
-def cold_seconds(seat: Seat) -> float | None:
-    """The least time from an empty pod to an engine that answers, without image pull and node start."""
+def cold_seconds(seat: Seat, stored: bool = False) -> float | None:
+    """The least time from an empty pod to an engine that answers, without image pull and node start. stored: a volume may hold the weights."""
     size = weights_mib(seat)
     if size is None:
         return None
     seconds = _START + (0 if seat.args.get("enforce_eager") is True or not seat.on_gpu else _COMPILE)
     seconds += size / _LOAD / max(1, seat.engine.world)
-    return seconds if local(seat) else seconds + size / _DOWNLOAD
+    return seconds if stored or local(seat) else seconds + size / _DOWNLOAD
 
 
 def timeouts(stack: Stack) -> Iterator[Problem]:

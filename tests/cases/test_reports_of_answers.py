@@ -173,6 +173,24 @@ def disk(size: str) -> tuple[Doc, ...]:
     return (made,)
 
 
+def probed(volume: Doc | None = None, **probes: Doc) -> tuple[Doc, ...]:
+    """70 billion parameters on eight GPUs with these probes and no other."""
+    (made,) = ranked("--tensor-parallel-size", "8", gpus=8, model=L70)
+    pod = made["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        container.pop(name, None)
+    container.update(
+        {f"{name}Probe": {"httpGet": {"path": "/health", "port": 8000}, **probe} for name, probe in probes.items()}
+    )
+    pod["volumes"] += [{"name": "hub", **volume}] if volume else []
+    return (made,)
+
+
+READY = {"timeoutSeconds": 5}
+LATE = {"initialDelaySeconds": 120, "timeoutSeconds": 5}
+HOUR = {"failureThreshold": 360}
+CLAIM = {"persistentVolumeClaim": {"claimName": "hub"}}
 LOCAL = ("--data-parallel-size-local", "2")
 HEAD = (*LOCAL, "--data-parallel-start-rank", "0")
 NEXT = (*LOCAL, "--data-parallel-start-rank", "2")
@@ -185,6 +203,10 @@ PAIRS = (
     Pair("a rank beyond the last", "engine-argument-needs", ranked(*RANKS, "4", "--data-parallel-rank", "4", gpus=1), ranked(*RANKS, "4", "--data-parallel-rank", "3", gpus=1)),
     Pair("vllm-project/vllm#18567", "topology-one-pod", ranked(*RANKS, "4", "--tensor-parallel-size", "2"), ranked(*RANKS, "4", "--tensor-parallel-size", "2", gpus=8)),
     Pair("ranks of one node of two", "topology-one-pod", ranked(*RANKS, "16", "--data-parallel-size-local", "8"), ranked(*RANKS, "16", "--data-parallel-size-local", "8", gpus=8)),
+    Pair("kserve/kserve#5062", "probe-kills-loading", probed(liveness=LATE, readiness=READY), probed(liveness=READY, readiness=READY, startup=HOUR), "warning"),
+    Pair("weights that are there already", "probe-kills-loading", probed(liveness=LATE, readiness=READY), probed(CLAIM, liveness=LATE, readiness=READY), "warning"),
+    Pair("vllm-project/aibrix#1054", "probe-kills-loading", probed(startup={"failureThreshold": 6}), probed(startup=HOUR), "warning"),
+    Pair("vllm-project/aibrix PR#2264", "probe-none", probed(), probed(readiness=READY), "warning"),
     Pair("llmos-ai/llmos#40", "topology-one-pod", ranked(gpus=2, model=Q8), ranked("--tensor-parallel-size", "2", gpus=2, model=Q8), "warning"),
     Pair("vllm-project/vllm#27389", "engine-words", of_module(Q8), of_module("--model", Q8)),
     Pair("llm-d/llm-d#352", "network-shared-memory", ranked(*RANKS, "8", gpus=8, shm="64Mi"), ranked(*RANKS, "8", gpus=8)),
