@@ -151,7 +151,7 @@ def _show(value: Any) -> str:
 
 def _without_secrets(value: Any, name: str = "") -> Any:
     """The value with *** for texts that look like a secret, or that stand under the name of one."""
-    from policies.rules.secrets import by_name, shape  # only a mistake pays for it
+    from policies.rules.secret_shapes import by_name, shape  # only a mistake pays for it
 
     if isinstance(value, Mapping):
         of = str(value.get("name", ""))  # {name: HF_TOKEN, value: ...}

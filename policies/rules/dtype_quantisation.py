@@ -1,6 +1,6 @@
-"""Number formats against the GPU: dtype, quantisation and KV cache dtype by compute capability.
+"""Number formats of weights against the GPU: dtype and quantisation by compute capability.
 
-Not for: memory (fit.py), or quantisation groups against parallel sizes (parallelism.py).
+Not for: the KV cache (cache_dtype.py), memory (fit.py), or quantisation groups against parallel sizes (parallelism.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from policies.catalog.lookup import closest_names
 from policies.catalog.quantizations import (
     BFLOAT16_ONLY,
     BY_NAME,
-    CACHE_DTYPES,
     DEPRECATED,
     DTYPES,
     NO_FLOAT16,
@@ -26,14 +25,14 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import Seat, on_gpus, seats, vllm_version
 from ._values import before, version
 
-_DATE = "0.29"  # what vLLM takes was read in this version
+READ_IN = "0.29"  # what vLLM takes was read in this version
 
 
-def _capability(seat: Seat) -> int | None:
+def gpu_capability(seat: Seat) -> int | None:
     return seat.gpu.compute_capability[0] * 10 + seat.gpu.compute_capability[1] if seat.gpu else None
 
 
-def _text(capability: int) -> str:
+def capability_text(capability: int) -> str:
     return f"{capability // 10}.{capability % 10}"
 
 
@@ -59,10 +58,10 @@ def dtype(stack: Stack) -> Iterator[Problem]:
                 f"dtype {name} and quantization {method}, which computes in bfloat16 only: vLLM refuses to start",
                 "leave dtype out",
             )
-        capability = _capability(seat)
+        capability = gpu_capability(seat)
         if not seat.on_gpu or capability is None or capability >= 80 or seat.gpu is None:
             continue
-        gpu = f"a {seat.gpu.name} has compute capability {_text(capability)}"
+        gpu = f"a {seat.gpu.name} has compute capability {capability_text(capability)}"
         if name == "bfloat16":
             yield error(
                 where,
@@ -88,20 +87,20 @@ def methods(stack: Stack) -> Iterator[Problem]:
         if name in DEPRECATED and seat.args.get("allow_deprecated_quantization") is not True:
             yield error(
                 where,
-                f"quantization {name} is deprecated and refused by vLLM {_DATE} and newer",
+                f"quantization {name} is deprecated and refused by vLLM {READ_IN} and newer",
                 "use fp8 or compressed-tensors, or set allow_deprecated_quantization: true",
             )
         elif name in REMOVED:
             yield error(
                 where,
-                f"vLLM {_DATE} and newer have no quantization {name} of their own",
+                f"vLLM {READ_IN} and newer have no quantization {name} of their own",
                 "use a checkpoint in awq, gptq, fp8 or compressed-tensors, or an image with the plugin (and switch this rule off)",
             )
         elif name not in BY_NAME:
             near = closest_names(name, BY_NAME, 1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             yield error(
-                where, f"quantization '{name}' is none that vLLM {_DATE} knows", f"{hint}allowed: {', '.join(BY_NAME)}"
+                where, f"quantization '{name}' is none that vLLM {READ_IN} knows", f"{hint}allowed: {', '.join(BY_NAME)}"
             )
         elif seat.row is not None:
             yield from _against_checkpoint(seat, name)
@@ -138,17 +137,17 @@ def _family(name: str) -> str:
 
 def capability(stack: Stack) -> Iterator[Problem]:
     for seat in on_gpus(stack):
-        number, gpu, row = _capability(seat), seat.gpu, seat.row
+        number, gpu, row = gpu_capability(seat), seat.gpu, seat.row
         stored = row.quantization.method if row is not None and row.quantization else None
         method = BY_NAME.get(str(seat.args.get("quantization") or stored or ""))
         if method is None or number is None or gpu is None:
             continue
         where = seat.engine.where
-        has = f"a {gpu.name} has compute capability {_text(number)}"
+        has = f"a {gpu.name} has compute capability {capability_text(number)}"
         if number < method.minimum:
             yield error(
                 where,
-                f"quantization {method.name} needs compute capability {_text(method.minimum)} and {has}: vLLM refuses to start",
+                f"quantization {method.name} needs compute capability {capability_text(method.minimum)} and {has}: vLLM refuses to start",
                 _other(method.name, number),
             )
         elif (
@@ -165,8 +164,8 @@ def capability(stack: Stack) -> Iterator[Problem]:
             yield warning(
                 where,
                 f"quantization {method.name} runs weight-only on {has.removeprefix('a ').replace(' has', ', which has', 1)}: weights are smaller, "
-                f"multiplications are in 16 bits and not faster (native from {_text(method.native)})",
-                f"expect memory saved and no speed-up, or use a GPU of compute capability {_text(method.native)}",
+                f"multiplications are in 16 bits and not faster (native from {capability_text(method.native)})",
+                f"expect memory saved and no speed-up, or use a GPU of compute capability {capability_text(method.native)}",
             )
 
 
@@ -176,75 +175,6 @@ def _other(name: str, number: int) -> str:
     if number < 75:
         return "use 16-bit weights (dtype: half) or a GPTQ checkpoint, or a newer GPU"
     return "use an A10G, L4, A100 or newer GPU"
-
-
-def cache_dtype(stack: Stack) -> Iterator[Problem]:
-    for seat in seats(stack):
-        given = seat.args.get("kv_cache_dtype")
-        if given is None:
-            continue
-        name, where = str(given), seat.engine.where
-        vllm = version(vllm_version(stack, seat.workload))
-        if name not in CACHE_DTYPES and vllm is not None and vllm >= (0, 29):
-            near = closest_names(name, CACHE_DTYPES, 1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            yield error(
-                where,
-                f"kv_cache_dtype '{name}' is none that vLLM {_DATE} knows",
-                f"{hint}allowed: {', '.join(CACHE_DTYPES)}",
-            )
-            continue
-        if name.startswith("nvfp4") and seat.row is not None and seat.row.mla is not None:
-            yield error(
-                where,
-                f"kv_cache_dtype {name} and {seat.row.name}, whose cache is latent (MLA): vLLM refuses to start",
-                "use fp8 or auto",
-            )
-            continue
-        number, gpu = _capability(seat), seat.gpu
-        if number is None or gpu is None:
-            continue
-        has = f"a {gpu.name} has {_text(number)}"
-        if name.startswith("nvfp4") and number // 10 != 10:
-            yield error(
-                where, f"kv_cache_dtype {name} needs compute capability 10.x (B200, B300) and {has}", "use fp8 or auto"
-            )
-        elif name == "bfloat16" and number < 80:
-            yield error(where, f"kv_cache_dtype bfloat16 needs compute capability 8.0 and {has}", "use auto or float16")
-        elif name.startswith("fp8") and number < 75:
-            yield error(
-                where,
-                f"kv_cache_dtype {name} has no attention kernel below compute capability 7.5 and {has}",
-                "use auto",
-            )
-        elif name.startswith("fp8") and number < 80 and before(vllm_version(stack, seat.workload), "0.29"):
-            yield warning(
-                where,
-                f"kv_cache_dtype {name} on compute capability {_text(number)} works with the FlashInfer attention backend only",
-                "use auto, or a GPU of compute capability 8.0 or higher",
-            )
-
-
-def old_gpus(stack: Stack) -> Iterator[Problem]:
-    """GPUs that current builds have no kernels for."""
-    for seat in on_gpus(stack):
-        number, gpu = _capability(seat), seat.gpu
-        if number is None or gpu is None or number >= 75:
-            continue
-        cuda = version(seat.workload.cuda_version or stack.versions.cuda)
-        has = f"a {gpu.name} has compute capability {_text(number)}"
-        if cuda is not None and cuda >= (13,):
-            yield warning(
-                seat.engine.where,
-                f"CUDA 13 and PyTorch built with it have no code below compute capability 7.5 and {has}: such an image fails at the first kernel",
-                'use a T4, A10G, L4 or newer GPU, or an image built with CUDA 12.6 for this GPU (versions.cuda: "12.6")',
-            )
-        elif seat.args.get("enable_chunked_prefill") is not False:
-            yield warning(
-                seat.engine.where,
-                f"chunked prefill is on by default and its Triton kernels fail on compute capability {_text(number)} ({gpu.name})",
-                "set enable_chunked_prefill: false, or use an A10G, L4, A100 or newer",
-            )
 
 
 RULES: tuple[Rule, ...] = (
@@ -271,22 +201,5 @@ RULES: tuple[Rule, ...] = (
         ),
         check=capability,
         sources=("vllm#1488", "vllm#4327", "vllm#6979", "vllm 0.29.0: get_min_capability of each method"),
-    ),
-    Rule(
-        id="kv-cache-dtype",
-        title="The KV cache dtype exists and the GPU has attention kernels for it",
-        why="FP8 caches are storage only on A100 and work there; NVFP4 caches need Blackwell's kernels, BF16 compute capability 8.0.",
-        check=cache_dtype,
-        sources=("vllm#3965", "vllm 0.29.0: config/cache.py, v1/attention/backends"),
-    ),
-    Rule(
-        id="gpu-too-old",
-        title="Current builds have kernels for the GPU",
-        why=(
-            "CUDA 13 dropped Volta: wheels and images built with it start at compute capability 7.5. On images of CUDA 12 the Triton kernels of chunked prefill still fail "
-            "on V100. What the image was built with decides, so this is a warning."
-        ),
-        check=old_gpus,
-        sources=("ray#52377", "vllm PR#39878"),
     ),
 )

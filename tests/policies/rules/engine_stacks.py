@@ -34,6 +34,7 @@ MODULES = (
     rules.topology,
     rules.engine_spread,
     rules.dtype_quantisation,
+    rules.cache_dtype,
     rules.accelerator,
     rules.attention,
     rules.engine_args,

@@ -453,6 +453,7 @@ MODULES = (
     rules.gpu_operator,
     rules.device_plugin,
     rules.sharing,
+    rules.sharing_nodes,
     rules.shared_pods,
     rules.kai,
     rules.gang,

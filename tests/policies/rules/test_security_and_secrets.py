@@ -10,7 +10,7 @@ import pytest
 from policies import rules
 from policies.facts import AwsResource, Object, SecretRef, Stack
 from policies.rules.pod_security import unpinned
-from policies.rules.secrets import by_name, shape
+from policies.rules.secret_shapes import by_name, shape
 
 from .stacks import (
     APP,
