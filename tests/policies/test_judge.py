@@ -244,7 +244,7 @@ def test_a_missing_file_and_a_wrong_option_are_said_plainly(tmp_path: Path) -> N
 
 def test_the_table_keeps_brackets_of_messages_and_counts(tmp_path: Path) -> None:
     result = run(file(tmp_path, LEADER_WORKER_SET))
-    assert "1 objects judged: 2 errors, 2 warnings" in result.output
+    assert "1 objects judged: 2 errors, 3 warnings" in result.output
     assert "network-shared-memory" in result.output
     claim = PRODUCTION_STACK.replace("mountPath: /dev/shm", "mountPath: /shm").replace("[{mountPath", "[{mountPath")
     assert "volumeMounts: [{name: shm, mountPath: /dev/shm}]" in " ".join(run(file(tmp_path, claim)).output.split())
