@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.derive.packing import gpus_for
-from components.derive.service import pod_gpus
+from components.derive.pods import pod_gpus
 
 
 @pytest.mark.parametrize(
