@@ -14,9 +14,10 @@ from policies.catalog import gpus
 from policies.catalog.karpenter import LABELS
 from policies.catalog.lookup import closest_names
 from policies.facts import Stack
-from policies.facts.quantities import items, mapping, quantity, whole
+from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
+from ._class_disks import disks, for_gpus
 from ._values import listed
 
 _DOMAINS = ("karpenter.k8s.aws", "karpenter.sh")
@@ -146,36 +147,13 @@ def classes(stack: Stack) -> Iterator[Problem]:
                 yield error(
                     item.where, f"alias '{alias}' has no version", f"write {alias}@v20261101, or {alias}@latest"
                 )
-        yield from _devices(item.where, spec, aliases)
+        yield from disks(item.where, spec, aliases, for_gpus(stack, item.name))
         most = whole(mapping(spec.get("kubelet")).get("maxPods"))
         if most is not None and most < _FEWEST_PODS:
             yield error(
                 item.where,
                 f"kubelet.maxPods is {most}: the node's own DaemonSets take as many, and no instance has room for another pod",
                 "leave maxPods out, or give it room for DaemonSets and engines",
-            )
-
-
-def _devices(where: str, spec: Mapping[str, Any], aliases: Sequence[str]) -> Iterator[Problem]:
-    """The disk that is made large must be the one that images and weights go to."""
-    family = (aliases[0].partition("@")[0] if aliases else str(spec.get("amiFamily") or "")).lower()
-    wanted = {"al2023": "/dev/xvda", "al2": "/dev/xvda", "bottlerocket": "/dev/xvdb"}.get(family)
-    disks = [mapping(each) for each in items(spec.get("blockDeviceMappings"))]
-    names = [str(disk.get("deviceName")) for disk in disks]
-    if wanted and disks and "None" not in names and wanted not in names:
-        what = "the second volume, which holds images," if family == "bottlerocket" else "the root volume"
-        yield error(
-            where,
-            f"its blockDeviceMappings are {listed(names)} and {what} of {family} is {wanted}: that one keeps its default size, and the other is never mounted",
-            f"name {wanted}",
-        )
-    for disk in disks:
-        size = mapping(disk.get("ebs")).get("volumeSize")
-        if size is not None and (whole(size) is not None or (quantity(size) or 0) < 2**30):
-            yield error(
-                where,
-                f"volumeSize of {disk.get('deviceName')} is '{size}': the API server takes a number of Gi, G, Ti or T",
-                f"write {whole(size) or 100}Gi",
             )
 
 
@@ -230,7 +208,12 @@ RULES: tuple[Rule, ...] = (
             "a mapping of the wrong name adds an empty disk and leaves 20 GiB for everything."
         ),
         check=classes,
-        sources=("karpenter-provider-aws#6884", "https://karpenter.sh/docs/concepts/nodeclasses/"),
+        sources=(
+            "karpenter-provider-aws#5283",
+            "karpenter-provider-aws#6884",
+            "karpenter-provider-aws#7928",
+            "https://karpenter.sh/docs/concepts/nodeclasses/",
+        ),
     ),
     Rule(
         id="karpenter-references",

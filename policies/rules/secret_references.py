@@ -6,6 +6,7 @@ stated and no others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -107,7 +108,19 @@ def external(stack: Stack) -> Iterator[Problem]:
             )
 
 
+# Regions are named by area, direction and number; a list of them would refuse the next one.
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)?-(central|(north|south)(east|west)?|east|west)-\d")
+
+
 def external_values(stack: Stack) -> Iterator[Problem]:
+    for item in stack.of_kind(*_STORES):
+        region = mapping(mapping(item.spec.get("provider")).get("aws")).get("region")
+        if isinstance(region, str) and region and not _REGION.fullmatch(region):
+            yield error(
+                item.where,
+                f"its region '{region}' is not the name of one: AWS has no address of that name, and no Secret is made",
+                "write a region such as us-west-2",
+            )
     for item in stack.of_kind("ExternalSecret"):
         if item.api_version == "external-secrets.io/v1beta1":
             yield warning(
@@ -135,10 +148,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="secret-store-kind",
-        title="An ExternalSecret is written for the operator that reads it",
+        title="An ExternalSecret is written for the operator that reads it, and its store names a region",
         why="The operator knows two kinds of stores, and since 0.17 one version of its objects. Others are refused, or have no controller.",
         check=external_values,
-        sources=("https://external-secrets.io/latest/api/externalsecret/",),
+        sources=(
+            "external-secrets#720",
+            "https://external-secrets.io/latest/api/externalsecret/",
+        ),
     ),
     Rule(
         id="secret-keys",

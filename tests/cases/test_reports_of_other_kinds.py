@@ -29,6 +29,17 @@ spec:
   containers: [{name: cuda, image: "nvidia/cuda:12.8.0-base-ubuntu22.04", command: [nvidia-smi], resources: {claims: [{name: gpu0}]}}]
 """
 
+SYSTEM_DISK = POOL.replace("al2023@v20261101", "bottlerocket@v1.54.0").replace(
+    "[{deviceName: /dev/xvda, ebs: {volumeSize: 200Gi",
+    "[{deviceName: /dev/xvda, ebs: {volumeSize: 4Gi, volumeType: gp3}}, {deviceName: /dev/xvdb, ebs: {volumeSize: 200Gi",
+)
+STORE = """
+apiVersion: external-secrets.io/v1
+kind: ClusterSecretStore
+metadata: {name: aws}
+spec: {provider: {aws: {service: SecretsManager, region: sa-east-1, auth: {jwt: {serviceAccountRef: {name: external-secrets, namespace: external-secrets}}}}}}
+"""
+
 
 def case(source: str, rule: str, mended: str, *pairs: tuple[str, str], severity: str = "error") -> Any:
     """`mended` is right, and wrong with the pairs replaced in it."""
@@ -47,6 +58,11 @@ SCHEMAS = (
     case("a number in quotes", "object-schema", BEHAVIOR, ("minReplicaCount: 1", 'minReplicaCount: "1"')),
     case("kubernetes-sigs/dra-driver-nvidia-gpu#713", "object-schema", CLAIM, ("exactly: {deviceClassName: gpu.nvidia.com}", "deviceClassName: gpu.nvidia.com")),
     case("kubernetes-sigs/dra-driver-nvidia-gpu#46", "object-schema", CLAIM, ("resource.k8s.io/v1\n", "resource.k8s.io/v1alpha2\n")),
+    case("aws/karpenter-provider-aws#7928", "karpenter-class", POOL, ("volumeSize: 200Gi", "volumeSize: 10Gi")),
+    case("aws/karpenter-provider-aws#5283", "karpenter-class", SYSTEM_DISK, ("volumeSize: 4Gi", "volumeSize: 2Gi")),
+    case("external-secrets/external-secrets#720", "secret-store-kind", STORE, ("sa-east-1", "sa-esat-1")),
+    case("a zone for a region", "secret-store-kind", STORE, ("sa-east-1", "sa-east-1a")),
+    case("a region that came later", "secret-store-kind", STORE.replace("sa-east-1", "eusc-de-east-1"), ("eusc-de-east-1", "east-1")),
 )  # fmt: skip
 
 KUEUE = """
