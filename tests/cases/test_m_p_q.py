@@ -67,7 +67,7 @@ def test_m7_zero_sooner_than_a_cold_start_is_a_warning() -> None:
 def test_where_all_workers_may_go_the_head_holds_the_first_request() -> None:
     zero = planned(ZERO, base=EXISTING).manifests["chat"][0]["spec"]
     assert zero["excludeHeadPodFromServeSvc"] is False
-    some = planned(model(replicas={"min": 1, "max": 3}), base=EXISTING).manifests["chat"][0]["spec"]
+    some = planned(model(replicas={"min": 2, "max": 3}), base=EXISTING).manifests["chat"][0]["spec"]
     assert some["excludeHeadPodFromServeSvc"] is True
     left_out = chat(patch={"spec": {"excludeHeadPodFromServeSvc": True}})
     assert "serve-zero-without-head" in errors(ZERO, left_out)
