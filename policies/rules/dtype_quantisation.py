@@ -100,7 +100,9 @@ def methods(stack: Stack) -> Iterator[Problem]:
             near = closest_names(name, BY_NAME, 1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             yield error(
-                where, f"quantization '{name}' is none that vLLM {READ_IN} knows", f"{hint}allowed: {', '.join(BY_NAME)}"
+                where,
+                f"quantization '{name}' is none that vLLM {READ_IN} knows",
+                f"{hint}allowed: {', '.join(BY_NAME)}",
             )
         elif seat.row is not None:
             yield from _against_checkpoint(seat, name)
