@@ -13,7 +13,7 @@ import yaml
 
 from local import stack, tools
 from tests.e2e.conftest import MODEL
-from tests.e2e.load import Arrivals, Loop
+from tests.e2e.load import Loop
 
 pytestmark = pytest.mark.e2e
 
@@ -39,17 +39,16 @@ def test_a_new_context_length_fails_no_request(client: openai.OpenAI, tmp_path: 
     changed.write_text(yaml.safe_dump(config))
     assert max_model_len(client) == 1024
     try:
-        with Loop(client) as loop, Arrivals(client) as arrivals:
+        with Loop(client) as loop:
             stack.up(config_file=changed)
             deadline = time.monotonic() + 300
             while max_model_len(client) != 768:
                 assert time.monotonic() < deadline, "the new context length did not arrive in 300 s"
                 time.sleep(2)
-        for client_of in (loop, arrivals):
-            longest = max(request.took for request in client_of.requests)
-            print(f"\n{len(client_of.requests)} requests during the change, longest {longest:.1f} s")
-            assert len(client_of.requests) > 3
-            assert client_of.failed == []
+        longest = max(request.took for request in loop.requests)
+        print(f"\n{len(loop.requests)} requests during the change, longest {longest:.1f} s")
+        assert len(loop.requests) > 3
+        assert loop.failed == []
     finally:
         stack.up()
 

@@ -23,7 +23,8 @@ BASE: dict[str, Any] = {
             "memory_gib": 28,
             "max": 8,
             "driver_version": "580.95.05",
-        }
+        },
+        "core": {"kind": "existing", "cpu": 7, "memory_gib": 28, "max": 2},
     },
 }
 QWEN: dict[str, Any] = {"model": "Qwen/Qwen2.5-7B-Instruct", "pool": "l4", "engine_args": {"max_model_len": 8192}}
@@ -102,6 +103,7 @@ def test_options_of_the_ingress_are_not_written_for_a_path_without_one() -> None
         ({"models": {"qwen": {**QWEN, "replicas": {"min": 2, "max": 3}}}}, False),
         ({"models": {"qwen": {**QWEN, "replicas": {"surge_percent": 100}}}}, False),
         ({"expose": {"proxy": "python"}}, False),
+        ({"head": {"pool": "l4"}}, False),
     ],
 )
 def test_the_head_is_behind_the_endpoint_where_no_worker_may_have_a_replica(
