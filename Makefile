@@ -41,7 +41,7 @@ fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest -n auto
 
 engine: .venv/.stamp ## the tests that the real Ray and vLLM judge, in the engine environment
-	@$(PY) -m pytest -m engine tests/local tests/policies tests/serve_apps $(wildcard tests/engine/test_shapes.py)
+	@$(PY) -m pytest -m engine tests/local tests/policies tests/serve_apps tests/engine
 
 e2e: .venv/.stamp ## the tests on the one-node cluster
 	@$(PY) -m pytest -m e2e --ignore=tests/e2e/software --ignore=tests/e2e/modes
