@@ -38,12 +38,11 @@ def environment(config: Service, engines: Iterable[EngineSpec], ray: str) -> dic
     direct = expose.direct_streaming
     if direct is None:
         direct = haproxy and has(ray, DIRECT_STREAMING_SINCE) and _can_stream_directly(config, engines)
+    patience = str(patience_seconds(engines))
     if haproxy:
-        env[HAPROXY] = "1"
-        env[HARD_STOP] = str(patience_seconds(engines))
+        env |= {HAPROXY: "1", HARD_STOP: patience}
     if direct:
-        env[DIRECT_STREAMING] = "1"
-        env[ROUTER_TIMEOUT] = str(patience_seconds(engines))
+        env |= {DIRECT_STREAMING: "1", ROUTER_TIMEOUT: patience}
     return env
 
 

@@ -261,7 +261,7 @@ def _touches(path: str, judged: str) -> bool:
 
 
 def _main_container(deployment: Object) -> Values:
-    pod = mapping(mapping(mapping(deployment.manifest.get("spec")).get("template")).get("spec"))
+    pod = mapping(mapping(deployment.spec.get("template")).get("spec"))
     return mapping(next(iter(items(pod.get("containers"))), {}))
 
 

@@ -9,14 +9,14 @@ from policies.facts import Object, Stack
 from policies.finding import Problem, Rule, warning
 
 from .ingress_timeouts import engine_services
-from .published import backends
+from .published import backends, ingress_class
 
 _ALB = "alb.ingress.kubernetes.io"
 _NLB = "service.beta.kubernetes.io/aws-load-balancer-healthcheck-"
 
 
 def health(stack: Stack) -> Iterator[Problem]:
-    found = [item for item in stack.of_kind("Ingress") if _is_alb(item)]
+    found = [item for item in stack.of_kind("Ingress") if ingress_class(item) == "alb"]
     if not found:
         return
     engines = engine_services(stack)
@@ -37,10 +37,6 @@ def health(stack: Stack) -> Iterator[Problem]:
                 f"its health check asks Service '{name}' for path /, and gets 404: every target is unhealthy, and one that is really dead still gets requests{read}",
                 f"set {_ALB}/healthcheck-path: {path}",
             )
-
-
-def _is_alb(item: Object) -> bool:
-    return (item.spec.get("ingressClassName") or item.annotations.get("kubernetes.io/ingress.class")) == "alb"
 
 
 def _answered(item: Object) -> bool:

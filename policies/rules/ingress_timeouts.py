@@ -14,7 +14,7 @@ from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, warning
 
 from ._selectors import labels
-from .published import backends
+from .published import backends, ingress_class
 
 _NGINX, _ALB = "nginx.ingress.kubernetes.io", "alb.ingress.kubernetes.io"
 _IDLE = re.compile(r"idle_timeout\.timeout_seconds=(\d+)")
@@ -42,7 +42,7 @@ def timeouts(stack: Stack) -> Iterator[Problem]:
 
 def _waits(item: Object, given: Mapping[str, Any]) -> tuple[int, str]:
     """(seconds, what sets them) of the controllers whose defaults are known; no key for others."""
-    name = str(item.spec.get("ingressClassName") or given.get("kubernetes.io/ingress.class") or "")
+    name = ingress_class(item)
     if name == "alb":
         match = _IDLE.search(str(given.get(f"{_ALB}/load-balancer-attributes") or ""))
         return int(

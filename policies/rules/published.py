@@ -5,8 +5,7 @@ Not for the head's ports, or load balancers of Services (exposure.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from policies.facts import Object, Stack, Workload
 from policies.facts.quantities import items, mapping
@@ -61,18 +60,18 @@ class Doors:
                 for listener in items(gateway.spec.get("listeners"))
             ]
             return not listeners or any(listener.get("protocol") in ("HTTPS", "TLS") for listener in listeners)
-        notes = _annotations(item)
-        if _is_alb(item):
+        notes = item.annotations
+        if ingress_class(item) == "alb":
             return f"{_ALB}certificate-arn" in notes or "HTTPS" in str(notes.get(f"{_ALB}listen-ports", ""))
         return bool(items(item.spec.get("tls")))
 
     def public(self, item: Object) -> bool:
         """Whether the internet certainly reaches it: by the scheme of a load balancer that is seen, without limits to addresses."""
         if item.kind == "Ingress":
-            notes = _annotations(item)
+            notes = item.annotations
             ranges = str(notes.get(f"{_ALB}inbound-cidrs", "")).replace(" ", "").split(",")
             limited = ranges != [""] and not {"0.0.0.0/0", "::/0"} & set(ranges)
-            return _is_alb(item) and notes.get(f"{_ALB}scheme") == "internet-facing" and not limited
+            return ingress_class(item) == "alb" and notes.get(f"{_ALB}scheme") == "internet-facing" and not limited
         return any(self._scheme(gateway) == "internet-facing" for gateway in self.gateways_of(item))
 
     def _scheme(self, gateway: Object) -> object:
@@ -85,7 +84,7 @@ class Doors:
 
     def asks(self, item: Object) -> bool:
         """Whether something in front of the engine asks who comes."""
-        if any(key.startswith(_ASKS) for key in map(str, _annotations(item))):
+        if any(key.startswith(_ASKS) for key in map(str, item.annotations)):
             return True
         gateways = ((gateway.namespace, "Gateway", gateway.name) for gateway in self.gateways_of(item))
         return any(each in self.guarded for each in ((item.namespace, item.kind, item.name), *gateways))
@@ -116,14 +115,9 @@ def backends(item: Object) -> Iterator[tuple[str, str]]:
                 yield str(backend.get("name", "")), str(mapping(match.get("path")).get("value") or "/")
 
 
-def _annotations(item: Object) -> Mapping[str, Any]:
-    return item.annotations
-
-
-def _is_alb(item: Object) -> bool:
-    spec = item.spec
-    name = spec.get("ingressClassName") or _annotations(item).get("kubernetes.io/ingress.class")
-    return name == "alb"
+def ingress_class(item: Object) -> str:
+    """Name of the class of an Ingress, by its field or by the older annotation; "" for none."""
+    return str(item.spec.get("ingressClassName") or item.annotations.get("kubernetes.io/ingress.class") or "")
 
 
 def keyed(workload: Workload | None) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import yaml
 
 from components.config import deep_merge
@@ -50,6 +52,25 @@ def aws(kind: str, **props: Any) -> Resource:
 def objects(text: str) -> list[Resource]:
     """Resources of a YAML text."""
     return manifests(yaml.load_all(text, Loader=LOADER), "objects.yaml")
+
+
+def case(
+    source: str, rule: str, mended: str, *pairs: tuple[str, str], severity: str = "error", beside: str = ""
+) -> Any:
+    """Parameters of `twins`: `mended` is right, and wrong with the pairs replaced in it; `beside` stands before both."""
+    broken = mended
+    for good, bad in pairs:
+        assert good in broken, good
+        broken = broken.replace(good, bad)
+    return pytest.param(rule, severity, beside + broken, beside + mended, id=f"{source} {rule}")
+
+
+def twins(rule: str, severity: str, broken: Iterable[Resource], mended: Iterable[Resource]) -> None:
+    """What was reported is said of the broken resources; of the mended ones nothing of the kind, and no error at all."""
+    assert (rule, severity) in said(*broken)
+    after = said(*mended)
+    assert {each for each, level in after if level == "error"} == set()
+    assert rule not in {each for each, _ in after}
 
 
 def said(*resources: Resource, known: Stack = EMPTY) -> Found:

@@ -9,7 +9,8 @@ import pytest
 from policies.facts.wire import PLACEHOLDER
 from policies.judgement import judge
 
-from .resources import objects, said
+from . import resources
+from .resources import objects, said, twins
 
 ENGINE = """
 apiVersion: apps/v1
@@ -110,12 +111,7 @@ EDGE = (
 
 
 def case(source: str, rule: str, mended: str, *pairs: tuple[str, str], severity: str = "error") -> Any:
-    """`mended` is right, and wrong with the pairs replaced in it."""
-    broken = mended
-    for good, bad in pairs:
-        assert good in broken, good
-        broken = broken.replace(good, bad)
-    return pytest.param(rule, severity, ENGINE + broken, ENGINE + mended, id=f"{source} {rule}")
+    return resources.case(source, rule, mended, *pairs, severity=severity, beside=ENGINE)
 
 
 KEDA = """
@@ -163,10 +159,7 @@ spec: {groups: [{name: vllm, rules: [{alert: CacheFull, expr: "avg(vllm:kv_cache
 def test_what_was_reported_is_said_and_its_mended_twin_passes(
     rule: str, severity: str, broken: str, mended: str
 ) -> None:
-    assert (rule, severity) in said(*objects(broken))
-    after = said(*objects(mended))
-    assert {each for each, level in after if level == "error"} == set()
-    assert rule not in {each for each, _ in after}
+    twins(rule, severity, objects(broken), objects(mended))
 
 
 QUEUES = """

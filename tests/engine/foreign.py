@@ -14,6 +14,7 @@ from policies.facts.stack import reading
 from policies.facts.wire import manifests
 from policies.finding import Finding
 from policies.rules import check
+from tests.cases.test_reports_of_ray_objects import cluster, service
 
 Path = tuple[str | int, ...]
 
@@ -197,7 +198,9 @@ def command_lines() -> Iterator[list[str]]:
 
 def of_serve_config(config: dict[str, Any]) -> list[Finding]:
     """Errors in a RayService with this Serve config."""
-    return _errors({**_SERVICE, "spec": {**_SERVICE["spec"], "serveConfigV2": yaml.safe_dump(config)}})
+    made = service(ray=cluster(group={"minReplicas": 3, "replicas": 3, "maxReplicas": 3}))
+    made["spec"]["serveConfigV2"] = yaml.safe_dump(config)
+    return _errors(made)
 
 
 def of_command_line(words: list[str]) -> list[Finding]:
@@ -212,41 +215,6 @@ def _errors(manifest: dict[str, Any]) -> list[Finding]:
     return [finding for finding in found if finding.severity == "error"]
 
 
-_SERVICE: dict[str, Any] = yaml.safe_load("""
-apiVersion: ray.io/v1
-kind: RayService
-metadata: {name: s, namespace: d}
-spec:
-  upgradeStrategy: {type: None}
-  rayClusterConfig:
-    rayVersion: 2.60.0
-    headGroupSpec:
-      rayStartParams: {num-cpus: "0", num-gpus: "0"}
-      template:
-        spec:
-          nodeSelector: {llm-serving/pool: core}
-          containers:
-            - name: ray-head
-              image: rayproject/ray-llm:2.60.0-py312-cu130
-              env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]
-              resources: {requests: {cpu: "4", memory: 16Gi}, limits: {cpu: "4", memory: 16Gi}}
-    workerGroupSpecs:
-      - groupName: l4
-        minReplicas: 3
-        replicas: 3
-        maxReplicas: 3
-        rayStartParams: {}
-        template:
-          spec:
-            nodeSelector: {llm-serving/pool: l4}
-            tolerations: [{key: nvidia.com/gpu, operator: Exists}]
-            containers:
-              - name: ray-worker
-                image: rayproject/ray-llm:2.60.0-py312-cu130
-                resources:
-                  requests: {cpu: "12", memory: 48Gi, nvidia.com/gpu: "1"}
-                  limits: {cpu: "12", memory: 48Gi, nvidia.com/gpu: "1"}
-""")
 _DEPLOYMENT: dict[str, Any] = yaml.safe_load("""
 apiVersion: apps/v1
 kind: Deployment
