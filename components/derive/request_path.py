@@ -17,8 +17,6 @@ HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
 NICENESS = "RAY_worker_niceness"
 HARD_STOP = "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S"
 ROUTER_TIMEOUT = "RAY_SERVE_HAPROXY_INGRESS_REQUEST_ROUTER_TIMEOUT_S"
-ROUTER = "LLMRouter"
-"""Name of the deployment that HAProxy asks for a replica under direct streaming (ray 2.60.0: core/ingress/router.py)."""
 # Serve ends the only replica of a model before it starts the next one, and a request waits for that on its way. Four things on the
 # way give up earlier by themselves (ray 2.60.0: _private/constants.py, ingress_request_router.lua.tmpl, config.py), each with 503 or a
 # cut connection: HAProxy after 5 s without a word of the router, a router or ingress that is replaced itself after 20 s, and an old

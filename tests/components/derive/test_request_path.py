@@ -9,6 +9,7 @@ import pytest
 from components.config import parse
 from components.derive import request_path
 from components.plan import Planned, assemble
+from policies.catalog.ray_releases import DIRECT_ROUTER
 from policies.facts import ServeApp
 
 BASE: dict[str, Any] = {
@@ -63,7 +64,7 @@ def test_a_request_may_wait_as_long_as_the_next_replica_takes_to_start(model: st
     found = environment(given)
     assert (found[request_path.ROUTER_TIMEOUT], found[request_path.HARD_STOP]) == (seconds, seconds)
     calm = {"graceful_shutdown_timeout_s": int(seconds), "max_surge_percent": 100}
-    assert app(given).deployments == ({"name": request_path.ROUTER, **calm},)
+    assert app(given).deployments == ({"name": DIRECT_ROUTER, **calm},)
     ingress = app({**given, "expose": {"direct_streaming": False}})
     assert (ingress.deployments, ingress.args["ingress_deployment_config"]) == ((), calm)
 
