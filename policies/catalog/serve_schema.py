@@ -86,12 +86,13 @@ _LLM: Shape = {
     "placement_group_config": {"*": None, "bundles": {"[]": _ANY}},
     "model_loading_config": {"~": ("model_source", "tokenizer_source"), "model_id": TEXT, "model_source": {"|": TEXT, "bucket_uri": TEXT, "extra_files": None, "~": ("bucket_uri",)}, "tokenizer_source": TEXT},
 }  # fmt: skip
+_LLM_OR_FILE: Shape = {**_LLM, "|": TEXT}  # a text is the path of a YAML file in the image or the working_dir
 _INGRESS: Shape = {
     "ingress_cls_config": {"ingress_cls": None, "ingress_extra_kwargs": _ANY, "~": ("ingress_extra_kwargs",)},
     "ingress_deployment_config": _ANY,
 }
 BUILDERS: dict[str, Shape] = {
-    "ray.serve.llm:build_dp_openai_app": {"!": ("llm_config",), "~": ("ingress_deployment_config",), "llm_config": _LLM, **_INGRESS},
-    "ray.serve.llm:build_openai_app": {"!": ("llm_configs",), "llm_configs": {"[]": _LLM}, **_INGRESS},
-    "ray.serve.llm:build_pd_openai_app": {"!": ("decode_config", "prefill_config"), "~": ("ingress_deployment_config",), "decode_config": _LLM, "prefill_config": _LLM, **_INGRESS},
+    "ray.serve.llm:build_dp_openai_app": {"!": ("llm_config",), "~": ("ingress_deployment_config",), "llm_config": _LLM_OR_FILE, **_INGRESS},
+    "ray.serve.llm:build_openai_app": {"!": ("llm_configs",), "llm_configs": {"[]": _LLM_OR_FILE}, **_INGRESS},
+    "ray.serve.llm:build_pd_openai_app": {"!": ("decode_config", "prefill_config"), "~": ("ingress_deployment_config",), "decode_config": _LLM_OR_FILE, "prefill_config": _LLM_OR_FILE, **_INGRESS},
 }  # fmt: skip

@@ -86,13 +86,13 @@ def scales(stack: Stack) -> Iterator[Problem]:
                 engine.where,
                 f"replicas may grow from {engine.min_replicas} to {engine.max_replicas} and target_ongoing_requests is not set: Ray Serve LLM "
                 "then aims at 1000000000 requests for each replica and never adds one",
-                "set replicas.target_ongoing_requests (about three quarters of max_num_seqs)",
+                "set target_ongoing_requests (about three quarters of max_num_seqs)",
             )
         elif target >= _ENDLESS:
             yield error(
                 engine.where,
                 f"target_ongoing_requests {amount(target)} is more than any replica ever has: no replica is added",
-                "set replicas.target_ongoing_requests to what one replica handles well",
+                "set target_ongoing_requests to what one replica handles well",
             )
         elif most is not None and target >= most:
             yield warning(

@@ -50,6 +50,8 @@ def app(**fields: Any) -> dict[str, Any]:
     ("config", "expected"),
     [
         (CONFIG, []),
+        (app(args={"llm_configs": ["models/qwen.yaml"]}), []),  # a file of the image, as Ray's own tests give it
+        (app(args={"llm_configs": [7]}), [("serve-schema", "error")]),
         ({**CONFIG, "http_option": {}}, [("serve-schema", "warning")]),
         ({**CONFIG, "http_options": None}, [("serve-schema", "error")]),
         ({**CONFIG, "logging_config": {"loglevel": "INFO"}}, [("serve-schema", "error")]),
