@@ -11,10 +11,10 @@ import serve_apps
 
 @cache
 def serve_apps_hash() -> str:
-    """First twelve hex digits of a hash over the Python files of serve_apps/ (paths and contents, sorted)."""
+    """First twelve hex digits of a hash over what an image holds of serve_apps/: Python files and metadata (paths and contents, sorted)."""
     root = Path(serve_apps.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted([*root.rglob("*.py"), *(root / serve_apps.METADATA).iterdir()]):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 

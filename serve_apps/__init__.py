@@ -34,3 +34,6 @@ APPS: dict[str, App] = {
     "openai_chat": App("serve_apps.openai_chat.app:build", "serve_apps.openai_chat.args", "OpenAIChatArgs"),
     "batch": App("serve_apps.batch", "serve_apps.batch.args", "BatchArgs", kind="job"),
 }
+
+METADATA = "serve_apps.dist-info"
+"""Folder of this package that an image holds beside it: by it vLLM finds vllm_plugin.py (importlib.metadata, entry points)."""

@@ -218,7 +218,7 @@ class Service(Strict):
     models: dict[Name, Model] = {}
     """Models, by the name clients use."""
     pool: Name | None = None
-    """Node pool of the workers; derived: the only GPU pool, when there is one."""
+    """Node pool of the workers; derived: the only GPU pool, for engines on CPU the only one without GPUs."""
     image: Image = Image.model_construct()
     """Image of head and workers."""
     head: Head = Head.model_construct()

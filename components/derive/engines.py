@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from components.config import Model, Replicas
@@ -54,12 +55,27 @@ def derived(model: Model, role: str, util: float | None) -> dict[str, Any]:
     return dict(sorted(args.items()))
 
 
-def environment(model: Model, worker_gpu: float, device: str) -> dict[str, str]:
-    """Environment of the engine (runtime_env): derived, then the person's own over it."""
+def cpu_threads(cpus: float, workers: int, args: Mapping[str, Any]) -> int:
+    """OpenMP threads of each of `workers` workers of a CPU engine whose pod has `cpus` cores: as many as vLLM's own binding
+    would give it of them (utils/ompmultiprocessing.py, 0.29.0: one core is for the scheduler, one more for a KV connector)."""
+    reserved = 2 if args.get("kv_transfer_config") else 1
+    return max(1, (math.floor(cpus) - reserved) // workers)
+
+
+def environment(model: Model, worker_gpu: float, device: str, *, cpus: float, workers: int) -> dict[str, str]:
+    """Environment of the engine (runtime_env): derived, then the person's own over it.
+
+    `cpus`: cores of its pod; `workers`: engine workers in that pod.
+    """
     env: dict[str, str] = {}
     if device == "cpu":
         # GiB, whole (vllm/platforms/cpu.py); without it vLLM takes a share of the node's memory, not of the pod's.
         env["VLLM_CPU_KVCACHE_SPACE"] = str(model.kv_cache_gib or 1)
+        # Left alone, vLLM binds a thread to every core that it may run on, the first ones first: all of the node's in a pod
+        # without cores of its own, and the same ones in each engine there. A second engine then starves behind one that is busy
+        # (1.3 s of processor in 260 s on two cores), and two workers need two NUMA nodes.
+        env["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        env["OMP_NUM_THREADS"] = str(cpu_threads(cpus, workers, model.engine_args))
     elif worker_gpu < 1:
         # Ray 2.60 sets it from the bundle; earlier versions reached helper tasks only (ray#63875), so it is always written.
         env["VLLM_RAY_PER_WORKER_GPUS"] = f"{worker_gpu:g}"

@@ -13,7 +13,7 @@ from components import versions
 from components.config import Environment, Head, Model, Replicas, Service
 from components.derive import engines as engine_args
 from components.derive import observability, pods, request_path, startup
-from components.derive.spec import EngineSpec, GroupSpec, HeadSpec, ServiceSpec
+from components.derive.spec import DEFAULT_CPU, EngineSpec, GroupSpec, HeadSpec, ServiceSpec
 from components.images import serve_image_tag
 from policies.facts import NodePool
 from policies.fit import engine as fit_engine
@@ -25,7 +25,7 @@ HEAD_MEMORY_GIB = 8.0
 def service(name: str, config: Service, env: Environment, pools: Mapping[str, NodePool]) -> ServiceSpec:
     """Derive one service."""
     where = f"service '{name}'"
-    default_pool = config.pool or _only_gpu_pool(pools)
+    default_pool = _only_pool(config, pools, "gpu")
     engines, groups = _engines_and_groups(where, config, env, pools, default_pool)
     ray = config.ray_version or env.versions.ray or versions.RAY
     vllm = env.versions.vllm or versions.vllm_for(ray)
@@ -53,9 +53,13 @@ def service(name: str, config: Service, env: Environment, pools: Mapping[str, No
     )
 
 
-def _only_gpu_pool(pools: Mapping[str, NodePool]) -> str | None:
-    names = [name for name, pool in pools.items() if pool.gpus_per_node]
-    return names[0] if len(names) == 1 else None
+def _only_pool(config: Service, pools: Mapping[str, NodePool], device: str) -> str | None:
+    """The stated pool, else the only one with GPUs, or for an engine on CPU the only one without (with, where all have them)."""
+    having, without = (
+        [name for name, pool in pools.items() if bool(pool.gpus_per_node) is gpus] for gpus in (True, False)
+    )
+    names = having if device == "gpu" else without or having
+    return config.pool or (names[0] if len(names) == 1 else None)
 
 
 def _image(config: Service, env: Environment, *, ray: str, vllm: str, python: str) -> str:
@@ -91,7 +95,8 @@ def _engines_and_groups(
     joined: dict[tuple[Any, ...], int] = {}  # most GPUs of one replica whose workers exchange tensors
     for name, stated in sorted(config.models.items()):  # the engine hands config over as sorted maps
         model = _sized(stated)
-        pool_name = model.pool or default_pool
+        own = default_pool if model.device == "gpu" else _only_pool(config, pools, model.device)
+        pool_name = model.pool or own
         pool = pools.get(pool_name) if pool_name else None
         for role, replicas in _roles(model, config.kind):
             sized = _sized(stated, role)
@@ -162,6 +167,7 @@ def _engine(
     utilization = engine_args.utilization(model, group.pool, memory_share, shared) if group.device == "gpu" else None
     catalog_id = model.model or name
     source = model.source or _hub_id(catalog_id, env)
+    workers = model.parallel.tensor * model.parallel.pipeline * (model.parallel.data if config.kind == "vllm" else 1)
     return EngineSpec(
         name=name,
         where=where if role in ("serve", "data_parallel") else f"{where}: {role}",
@@ -192,7 +198,9 @@ def _engine(
             sorted(
                 {
                     **observability.environment(config, name),
-                    **engine_args.environment(model, worker_gpu, group.device),
+                    **engine_args.environment(
+                        model, worker_gpu, group.device, cpus=group.cpu or DEFAULT_CPU, workers=workers
+                    ),
                 }.items()
             )
         ),

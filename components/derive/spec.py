@@ -11,6 +11,10 @@ from typing import Any
 from components.config import Environment, Model, Service
 from policies.facts import NodePool
 
+# A worker pod, only where neither the pool nor the person says what a node has.
+DEFAULT_CPU = 4.0
+DEFAULT_MEMORY_GIB = 16.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSpec:

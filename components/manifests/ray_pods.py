@@ -7,7 +7,7 @@ from typing import Any
 
 from components.config import PodShape, SecretKey, Volume
 from components.config.pools import POOL_LABEL
-from components.derive.spec import GroupSpec, ServiceSpec
+from components.derive.spec import DEFAULT_CPU, DEFAULT_MEMORY_GIB, GroupSpec, ServiceSpec
 from components.manifests import compute_domain, engine_logs
 from components.manifests.pod_labels import labelled
 from components.manifests.serve_config import GROUP_STOCK, group_resource
@@ -18,9 +18,6 @@ from policies.catalog.lookup import UnknownRow
 from policies.facts import NodePool
 
 CONTAINER = {"head": "ray-head", "worker": "ray-worker"}
-# Only where neither the pool nor the person says what a node has.
-DEFAULT_CPU = 4.0
-DEFAULT_MEMORY_GIB = 16.0
 # Names and ports that KubeRay gives a head without ports of its own (controllers/ray/utils/constant.go); one that is declared
 # replaces them all.
 SERVE_PORT = 8000

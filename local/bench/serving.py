@@ -1,7 +1,7 @@
 """What the stack costs: the same prompts against bare vLLM and against the stack's endpoint, in turn.
 
 Run: python -m local.bench.serving (the stack must be up). Bare vLLM gets the engine arguments and environment of the stack's own
-engine, read from the live RayService, and no CPU limit. Goal: at least 0.9 of bare vLLM's requests a second at concurrency 8, and at
+engine, read from the live RayService, but for thread binding, and no CPU limit. Goal: at least 0.9 of bare vLLM's requests a second at concurrency 8, and at
 most 20 ms more to the median first token. With --plain the same model is also served by a plain vLLM Deployment, in turn with the others:
 what Ray costs, for who asks which kind to take; and what the pods of each hold at rest.
 """
@@ -53,7 +53,12 @@ def engine_of(ray_service: dict[str, Any]) -> Engine:
         name=model["model_loading_config"]["model_id"],
         folder=model["model_loading_config"]["model_source"],
         kwargs=model["engine_kwargs"],
-        env={key: value for key, value in env.items() if key.startswith(("VLLM_", "OMP_", "LD_PRELOAD", "HF_"))},
+        # how threads are bound is left to vLLM's own default: that it is set otherwise is what the stack does for an engine
+        env={
+            key: value
+            for key, value in env.items()
+            if key.startswith(("VLLM_", "LD_PRELOAD", "HF_")) and key != "VLLM_CPU_OMP_THREADS_BIND"
+        },
     )
 
 

@@ -35,8 +35,12 @@ def made() -> Made:
     root = Layer(trees=(Tree(source=rootfs.ensure(), target="", owned=True, keep=_keep_root),))
     engine = Layer(trees=(Tree(source=environment.ensure(), target=environment.PREFIX.strip("/")),))
     weights = Layer(trees=(Tree(source=model.ensure(), target=model.FOLDER.strip("/")),))
+    package = Path(serve_apps.__file__).parent
     apps = Layer(
-        trees=(Tree(source=Path(serve_apps.__file__).parent, target=f"{APP}/serve_apps".strip("/"), keep=_keep_app),)
+        trees=(
+            Tree(source=package, target=f"{APP}/serve_apps".strip("/"), keep=_keep_app),
+            Tree(source=package / serve_apps.METADATA, target=f"{APP}/{serve_apps.METADATA}".strip("/")),
+        )
     )
     layers = [
         measured("root", cache.recipe_hash(_RECIPE, rootfs.recipe()), root),
@@ -52,5 +56,5 @@ def _keep_root(path: PurePosixPath) -> bool:
 
 
 def _keep_app(path: PurePosixPath) -> bool:
-    """Folders and Python files: what the tag is a hash of."""
+    """Folders and Python files: what the tag is a hash of, beside the metadata."""
     return path.name != "__pycache__" and path.suffix in ("", ".py")

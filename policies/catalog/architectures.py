@@ -377,4 +377,6 @@ LAST_VLLM: dict[str, str] = {
 NO_LORA: frozenset[str] = frozenset(
     {"BertModel", "KimiK25ForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel"}
 )
-NO_PIPELINE: frozenset[str] = frozenset({"BertModel", "XLMRobertaForSequenceClassification", "XLMRobertaModel"})
+NO_PIPELINE: frozenset[str] = frozenset(
+    {"BertModel", "WhisperForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel"}
+)

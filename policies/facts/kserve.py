@@ -5,12 +5,15 @@ Not for: what a LLMInferenceServiceConfig of one's own puts under them, which on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import pods
 from .quantities import items, mapping, whole
 from .records import Values, Workload
+
+Reader: TypeAlias = Callable[[Values, str], Workload]  # of a Deployment, at this place
 
 _CONTAINER = ("image", "command", "args", "env", "resources", "ports", "volumeMounts", "securityContext")
 _ADDED = "VLLM_ADDITIONAL_ARGS"  # KServe's presets put it at the end of the command line
@@ -31,8 +34,8 @@ def predictor(given: Values) -> dict[str, Any]:
 
 
 def llm_server(spec: Values) -> dict[str, Any]:
-    """Pods of KServe's LLMInferenceService. Its presets start `vllm serve` in the first container, unless that has a command of its
-    own, with the sizes of `parallelism` and what VLLM_ADDITIONAL_ARGS says (kserve: config/llmisvc)."""
+    """Pods of KServe's LLMInferenceService, the first of a group where it has `worker`. Its presets start `vllm serve` in the first
+    container, unless that has a command of its own, with the sizes of `parallelism` and what VLLM_ADDITIONAL_ARGS says (kserve: config/llmisvcconfig)."""
     pod, model, count = mapping(spec.get("template")), mapping(spec.get("model")), whole(spec.get("replicas"))
     main, *others = [*map(mapping, items(pod.get("containers")))] or [{}]
     if not main.get("command"):
@@ -43,7 +46,8 @@ def llm_server(spec: Values) -> dict[str, Any]:
             for each in items(main.get("env"))
             if mapping(each).get("name") == _ADDED
         ]
-        words = [*(["--served-model-name", served] if served else []), *_sizes(mapping(spec.get("parallelism")))]
+        sizes = _sizes(mapping(spec.get("parallelism")), several=bool(spec.get("worker")))
+        words = [*(["--served-model-name", served] if served else []), *sizes]
         args = [*words, *map(str, items(main.get("args"))), *(word for text in added for word in text.split())]
         main = {"name": "main", **main, "command": ["vllm", "serve", *([source] if source else [])], "args": args}
         if not any(mapping(each).get("mountPath") == "/dev/shm" for each in items(main.get("volumeMounts"))):
@@ -56,32 +60,62 @@ def llm_server(spec: Values) -> dict[str, Any]:
     }
 
 
-def _sizes(parallelism: Values) -> list[str]:
+def _sizes(parallelism: Values, *, several: bool) -> list[str]:
+    """Arguments for the sizes. Over several pods vLLM is told as well which part of the whole is in the first of them."""
     found = []
     for key in ("tensor", "pipeline", "data"):
         size = whole(parallelism.get(key))
         found += [f"--{key}-parallel-size", str(size)] if size is not None and size > 1 else []
-    return [*found, *(["--enable-expert-parallel"] if parallelism.get("expert") is True else [])]
+    if parallelism.get("expert") is True:
+        found.append("--enable-expert-parallel")
+    if several and _ranks(parallelism):
+        local = whole(parallelism.get("dataLocal")) or 1
+        found += ["--data-parallel-size-local", str(local), "--data-parallel-start-rank", "0"]
+    elif several and pods_of(parallelism) > 1:
+        found += ["--nnodes", str(pods_of(parallelism)), "--node-rank", "0"]
+    return found
 
 
-def with_other_pods(manifest: Values, read: Workload, place: str) -> Workload:
-    """Its workers of several nodes and its prefill pods are groups beside the first. Engines over several nodes are left to KServe:
-    how its presets start them differs from release to release."""
+def _ranks(parallelism: Values) -> bool:
+    return any(whole(parallelism.get(key)) for key in ("data", "dataLocal"))
+
+
+def pods_of(parallelism: Values) -> int:
+    """Pods of one replica over several nodes: as many as hold all ranks, else one for each stage (GetSize, llm_inference_service_types)."""
+    if _ranks(parallelism):
+        return max(1, (whole(parallelism.get("data")) or 1) // (whole(parallelism.get("dataLocal")) or 1))
+    return whole(parallelism.get("pipeline")) or 1
+
+
+def workload(manifest: Values, read: Reader, place: str) -> Workload:
+    """An LLMInferenceService as one workload: its engine, and prefill's beside it, each over the pods that KServe makes of it."""
     spec = mapping(manifest.get("spec"))
     prefill = mapping(spec.get("prefill"))
-    further = {
-        "workers": spec.get("worker"),
-        "prefill": prefill.get("template"),
-        "prefill-workers": prefill.get("worker"),
-    }
-    groups = [
-        pods.read(
-            {"spec": mapping(pod)},
-            name=f"{read.name}-{name}",
-            where=f"{place}: {name.replace('-', ' ')}",
-            group={"replicas": 1, "minReplicas": 1, "maxReplicas": 1},
-        )
-        for name, pod in further.items()
-        if pod
-    ]
-    return replace(read, groups=(*read.groups, *groups), engines=() if spec.get("worker") else read.engines)
+    first = _engine(manifest, spec, read, place)
+    if not prefill:
+        return first
+    metadata = {**mapping(manifest.get("metadata"))}
+    beside = {"metadata": {**metadata, "name": f"{metadata.get('name')}-prefill"}}
+    second = _engine(beside, {**prefill, "model": spec.get("model")}, read, f"{place}: prefill")
+    return replace(
+        first,
+        groups=(*first.groups, *second.groups),
+        engines=(
+            *(replace(engine, role="decode") for engine in first.engines),
+            *(replace(engine, role="prefill") for engine in second.engines),
+        ),
+    )
+
+
+def _engine(manifest: Values, spec: Values, read: Reader, place: str) -> Workload:
+    made = read({"kind": "Deployment", "metadata": manifest.get("metadata"), "spec": llm_server(spec)}, place)
+    worker, leader = mapping(spec.get("worker")), made.groups[0]
+    if not worker:
+        return made
+    size = pods_of(mapping(spec.get("parallelism")))
+    counts = {"minReplicas": leader.min, "replicas": leader.replicas, "maxReplicas": leader.max}
+    workers = pods.read({"spec": worker}, name=f"{leader.name}-workers", where=f"{place}: workers", group=counts)
+    groups = (leader, replace(workers, hosts=max(1, size - 1)))
+    # A group of one pod has no workers: a config of one's own says how many there are, if it is no mistake.
+    engines = (replace(each, groups=tuple(g.name for g in groups)) for each in made.engines) if size > 1 else ()
+    return replace(made, groups=groups, engines=tuple(engines))

@@ -71,7 +71,7 @@ def workload(manifest: Values) -> Workload:
         names = tuple(group.name for group in groups)
         read = replace(read, groups=groups, engines=tuple(replace(each, groups=names) for each in read.engines))
     elif kind == "LLMInferenceService":
-        read = kserve.with_other_pods(manifest, read, place)
+        read = kserve.workload(manifest, lambda made, at: vllm.read(made, where=at, versions=versions), place)
     return replace(read, kind=kind, spec=mapping(manifest.get("spec")), manifest=manifest)
 
 
@@ -164,8 +164,9 @@ def _takes_gpu(templated: Values) -> bool:
     annotations = mapping(mapping(template.get("metadata")).get("annotations"))
     if any(key in annotations for key in _KAI):
         return True
-    containers = items(mapping(template.get("spec")).get("containers"))
-    return any(
+    pod = mapping(template.get("spec"))
+    containers = items(pod.get("containers"))
+    return bool(pod.get("resourceClaims")) or any(
         _GPU.search(str(key))
         for container in map(mapping, containers)
         for key in mapping(mapping(container.get("resources")).get("limits"))

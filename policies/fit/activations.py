@@ -55,18 +55,19 @@ def activation_bytes(model: Model, shape: EngineShape, tokens: int, sequences: i
     if model.mamba:
         layer = max(layer, tokens * 6 * model.mamba.heads * model.mamba.head_dim / tp * width)
     peak = layer
-    if last_stage and not model.encoder_only and model.task == "chat":
+    if last_stage and not model.encoder_only and model.task in ("chat", "transcribe"):
         peak = max(peak, min(sequences, tokens) * model.vocab_size * _LOGIT_BYTES)
     return int(residual + peak + _multimodal_bytes(model, shape, tokens))
 
 
 def _multimodal_bytes(model: Model, shape: EngineShape, tokens: int) -> int:
     """Encoder run and encoder cache: embeddings of one item of the largest size, and the tower's own activations."""
-    if not model.vision_parameters or shape.mm_items == 0:
+    largest = model.encoder.positions if model.encoder else model.image_tokens if model.vision_parameters else 0
+    if not largest or shape.mm_items == 0:
         return 0
-    items = max(1, min(shape.mm_items, tokens // max(1, model.image_tokens)))
+    items = max(1, min(shape.mm_items, tokens // largest))
     # A tower's activations for an item are about eight times its output: patches before merging, and an MLP of 4x.
-    return items * model.image_tokens * model.hidden_size * 2 * 9
+    return items * largest * model.hidden_size * 2 * 9
 
 
 def cuda_graph_bytes(model: Model, shape: EngineShape, tokens: int, sequences: int, capability: tuple[int, int]) -> int:

@@ -115,11 +115,11 @@ def rank_estimates(
         dcp = shape.decode_context_parallel_size
         largest = model.max_position_embeddings
         if layout and block:
-            largest = kv_cache.largest_length(layout, usable, in_flight, states, -(-largest // dcp)) * dcp
+            largest = kv_cache.largest_length(layout, usable, in_flight, states, -(-largest // dcp), tokens) * dcp
             largest = min(largest, model.max_position_embeddings)
         if shape.max_model_len == "auto":
             length = max(1, largest)
-        needed = layout.request_blocks(-(-length // dcp), in_flight, states) if layout else 0
+        needed = layout.request_blocks(-(-length // dcp), in_flight, states, tokens) if layout else 0
         required = (needed + 1) * block if layout and block else 0
         concurrency = blocks / needed if needed else float(sequences)
         # With "auto" vLLM takes the length from the memory: what must fit is the least that a request takes.

@@ -23,7 +23,7 @@ class LayerCache:
 
     token_bytes: bytes a token (0 for a state). state_bytes: bytes a sequence (0 for attention). block_size: tokens in a
     block. layers: numbers of the layers of this kind. groups: how many groups they form. reach: tokens that are kept at
-    most beside those in flight, None for all.
+    most beside those in flight, None for all; of an encoder's output, all of it.
     """
 
     kind: LayerKind
@@ -51,12 +51,14 @@ class CacheLayout:
                 widest = max(widest, mine)
         return widest * self.page_bytes
 
-    def request_blocks(self, length: int, in_flight: int, states: int) -> int:
-        """Block ids that one request of `length` tokens takes at most."""
+    def request_blocks(self, length: int, in_flight: int, states: int, batch: int = 0) -> int:
+        """Block ids that one request of `length` tokens takes at most; of an encoder vLLM counts a whole batch (CrossAttentionSpec)."""
         total = 0
         for cache in self.caches:
             if cache.state_bytes:
                 blocks = states
+            elif cache.kind == "cross":
+                blocks = ceil(max(batch, cache.reach or 0) / cache.block_size)
             elif cache.reach is None:
                 blocks = ceil(length / cache.block_size)
             else:
@@ -78,7 +80,7 @@ def states_of_request(shape: EngineShape) -> int:
 
 def token_bytes(model: Model, shape: EngineShape, kind: LayerKind) -> float:
     """Bytes a token in one layer of `kind` on one GPU; 0 for layers without a growing cache."""
-    if kind not in ("full", "sliding", "chunked") or model.encoder_only:
+    if kind not in ("full", "sliding", "chunked", "cross") or model.encoder_only:
         return 0
     plain = dtype_bytes(model, shape)
     if model.mla:
@@ -118,11 +120,12 @@ def cache_layout(model: Model, shape: EngineShape) -> CacheLayout | None:
 
 @lru_cache(maxsize=4096)
 def stage_bytes(model: Model, shape: EngineShape, first: int, last: int) -> tuple[int, float, int]:
-    """Of one GPU that holds layers [first, last): bytes of a block id, of a token, and of one sequence's states.
+    """Of one GPU that holds layers [first, last): bytes of a block id, of a token, and of one sequence's states or encoded input.
 
     A token counts in all layers, as long as nothing has left a window yet.
     """
     layout = _layout(model, shape)
+    encoded = model.encoder.positions * token_bytes(model, shape, "cross") * (last - first) if model.encoder else 0
     counts: dict[LayerKind, int] = {}
     for layer in range(first, last):
         kind = model.kind(layer)
@@ -130,7 +133,7 @@ def stage_bytes(model: Model, shape: EngineShape, first: int, last: int) -> tupl
     return (
         layout.block_bytes(first, last) if layout else 0,
         sum(token_bytes(model, shape, kind) * count for kind, count in counts.items()),
-        sum(state_bytes(model, shape, kind) * count for kind, count in counts.items()),
+        int(encoded) + sum(state_bytes(model, shape, kind) * count for kind, count in counts.items()),
     )
 
 
@@ -153,6 +156,8 @@ def _layout(model: Model, shape: EngineShape) -> CacheLayout | None:
         kind = model.kind(layer)
         if token_bytes(model, shape, kind) or state_bytes(model, shape, kind):
             by_kind.setdefault(kind, []).append(layer)
+    if model.encoder:
+        by_kind["cross"] = list(range(model.layers))
     if not by_kind:
         return None
     tokens = {kind: token_bytes(model, shape, kind) for kind in by_kind}
@@ -178,6 +183,8 @@ def _layout(model: Model, shape: EngineShape) -> CacheLayout | None:
 def _reach(model: Model, kind: LayerKind) -> int | None:
     if kind == "sliding":
         return (model.sliding_window or 1) - 1
+    if kind == "cross":
+        return model.encoder.positions if model.encoder else 0
     return model.attention_chunk_size if kind == "chunked" else None
 
 
@@ -188,14 +195,14 @@ def _group_counts(layers: dict[LayerKind, int]) -> dict[LayerKind, int]:
     return {kind: ceil(count / size) for kind, count in layers.items()}
 
 
-def largest_length(layout: CacheLayout, blocks: int, in_flight: int, states: int, limit: int) -> int:
+def largest_length(layout: CacheLayout, blocks: int, in_flight: int, states: int, limit: int, batch: int = 0) -> int:
     """The longest request, up to `limit` tokens, that `blocks` block ids hold; 0 if not even one token fits."""
-    if layout.request_blocks(1, in_flight, states) > blocks:
+    if layout.request_blocks(1, in_flight, states, batch) > blocks:
         return 0
     low, high = 1, limit
     while low < high:
         middle = (low + high + 1) // 2
-        if layout.request_blocks(middle, in_flight, states) <= blocks:
+        if layout.request_blocks(middle, in_flight, states, batch) <= blocks:
             low = middle
         else:
             high = middle - 1

@@ -48,7 +48,7 @@ def stage_weight_bytes(model: Model, shape: EngineShape, first: int, last: int) 
     if first == 0:
         # The vision tower is split like the rest (mm_encoder_tp_mode "weights"); FP8 and 4 bits mostly leave it whole.
         total += embedding_parameters(model) * plain * rows / tp
-        total += model.vision_parameters * plain / tp
+        total += (model.vision_parameters + (model.encoder.parameters if model.encoder else 0)) * plain / tp
     if last == model.layers:
         head = lm_head_parameters(model) * weight_bytes("lm_head", quantization, plain)
         if model.tie_word_embeddings and first > 0:  # the last stage needs its own copy of a tied embedding

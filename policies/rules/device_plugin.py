@@ -20,7 +20,8 @@ CONFIG_LABEL = "nvidia.com/device-plugin.config"
 
 
 @cache
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A YAML text of a ConfigMap or a chart; None for what is none."""
     import yaml  # only configurations of the device plugin need it
 
     try:
@@ -34,8 +35,7 @@ def configs(release: Release) -> dict[str, Mapping[str, Any]]:
     data = dig(release.values, "devicePlugin", "config", "data") or dig(release.values, "config", "map")
     found: dict[str, Mapping[str, Any]] = {}
     for key, text in mapping(data).items():
-        parsed = _parsed(text) if isinstance(text, str) else text
-        found[str(key)] = mapping(parsed)
+        found[str(key)] = mapping(parsed(text) if isinstance(text, str) else text)
     return found
 
 
@@ -44,7 +44,7 @@ def _config_maps(stack: Stack) -> dict[str, dict[str, Mapping[str, Any]]]:
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for item in stack.of_kind("ConfigMap"):
         for key, text in mapping(item.manifest.get("data")).items():
-            entry = mapping(_parsed(text)) if isinstance(text, str) and "version: v1" in text else {}
+            entry = mapping(parsed(text)) if isinstance(text, str) and "version: v1" in text else {}
             if "sharing" in entry or "migStrategy" in mapping(entry.get("flags")):
                 found.setdefault(item.where, {})[str(key)] = entry
     return found

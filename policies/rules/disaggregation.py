@@ -51,6 +51,13 @@ def pairing(stack: Stack) -> Iterator[Problem]:
                 )
         yield from _sizes(where, stack, prefill, decode)
         a, b = connector_of(left), connector_of(right)
+        if not decode.ray and not (a and b):  # Ray refuses the pair (_app)
+            missing = " and ".join(side for side, name in (("prefill", a), ("decode", b)) if not name)
+            yield warning(
+                where,
+                f"{missing} has no kv_transfer_config: prefill's caches never arrive, and decode computes every prompt again",
+                'give both --kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\', in args or VLLM_ADDITIONAL_ARGS',
+            )
         if a and b and a != b:
             yield error(
                 where,
@@ -144,7 +151,11 @@ RULES: tuple[Rule, ...] = (
         title="Prefill and decode are a pair",
         why="Ray refuses a side without the other, without kv_transfer_config, or with another name; vLLM's connectors refuse a peer whose cache has another format.",
         check=pairing,
-        sources=("ray 2.60.0: prefill_decode/builder.py", "vllm 0.29.0: kv_connector/v1/nixl/metadata.py"),
+        sources=(
+            "kserve#5987",
+            "ray 2.60.0: prefill_decode/builder.py",
+            "vllm 0.29.0: kv_connector/v1/nixl/metadata.py",
+        ),
     ),
     Rule(
         id="disaggregation-versions",

@@ -12,6 +12,7 @@ from policies.facts.nodes import nvlink_between_nodes as joined
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
+from ._lost import lost
 from ._values import before, chart_name, dig, releases, true
 from .compute_domain import domains
 
@@ -82,12 +83,27 @@ def _values(release: Release, made: list[Object], stack: Stack) -> Iterator[Prob
 def _asking(stack: Stack) -> Iterator[Object]:
     """Claims and templates for NVIDIA's GPUs."""
     for item in stack.of_kind("ResourceClaim", "ResourceClaimTemplate", group="resource.k8s.io/"):
-        spec = dig(item.spec, "spec") if item.kind == "ResourceClaimTemplate" else item.spec
-        for request in map(mapping, items(dig(spec, "devices", "requests"))):
-            asked = [mapping(request.get("exactly")), request, *map(mapping, items(request.get("firstAvailable")))]
-            if any(each.get("deviceClassName") in _GPU_CLASSES for each in asked):
-                yield item
-                break
+        if any(name in _GPU_CLASSES for name in _classes(item)):
+            yield item
+
+
+def _classes(item: Object) -> Iterator[str]:
+    """Device classes that a claim, or a template of claims, asks for."""
+    spec = dig(item.spec, "spec") if item.kind == "ResourceClaimTemplate" else item.spec
+    for request in map(mapping, items(dig(spec, "devices", "requests"))):
+        for each in (mapping(request.get("exactly")), request, *map(mapping, items(request.get("firstAvailable")))):
+            if each.get("deviceClassName"):
+                yield str(each["deviceClassName"])
+
+
+def classes(stack: Stack) -> Iterator[Problem]:
+    made = {item.name for item in stack.of_kind("DeviceClass", group="resource.k8s.io/")}
+    claims = stack.of_kind("ResourceClaim", "ResourceClaimTemplate", group="resource.k8s.io/") if made else ()
+    named = {name for item in claims for name in _classes(item)}
+    for item in claims:
+        for name in _classes(item):
+            if name not in _GPU_CLASSES:
+                yield from lost(item.where, "DeviceClass", name, made, named, "its pods stay pending")
 
 
 def _plugin(stack: Stack) -> bool:
@@ -151,6 +167,16 @@ RULES: tuple[Rule, ...] = (
             "dra-driver-nvidia-gpu#338",
             "dra-driver-nvidia-gpu v0.5.0: deployments/helm/dra-driver-nvidia-gpu (values.yaml, templates/validation.yaml, Chart.yaml)",
             "https://dra-driver-nvidia-gpu.sigs.k8s.io/docs/prerequisites/",
+        ),
+    ),
+    Rule(
+        id="device-class",
+        title="A claim asks for a device class that is there",
+        why="Device classes are made by a driver's chart or operator, each with names of its own. A claim for another name is stored, and its pods are never placed (device class does not exist).",
+        check=classes,
+        sources=(
+            "llm-d/llm-d#1754",
+            "https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
         ),
     ),
 )

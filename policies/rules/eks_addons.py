@@ -13,7 +13,7 @@ from typing import Any
 from policies.catalog.lookup import closest_names
 from policies.facts import AwsResource, Stack
 from policies.facts.quantities import mapping
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
 from ._values import listed
 
@@ -43,6 +43,7 @@ ADDONS = (
     "snapshot-controller",
     "vpc-cni",
 )
+_BROUGHT = ("coredns", "kube-proxy", "vpc-cni")
 # Words of the schema's own form: whoever copies its path writes them as keys.
 _OF_SCHEMAS = ("$ref", "$schema", "additionalProperties", "definitions", "properties", "VpcCni", "Coredns", "EbsCsi")
 # The CNI's schema has text with the format of a switch or a number: JSON's true and 1 are refused.
@@ -97,6 +98,24 @@ def values(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def conflicts(stack: Stack) -> Iterator[Problem]:
+    """Add-ons over what EKS puts into a cluster by itself."""
+    bare = {
+        mapping(each.props).get("bootstrapSelfManagedAddons") is False
+        for each in stack.aws
+        if each.type == "aws:eks/cluster:Cluster"
+    }
+    for each in _addons(stack) if bare == {False} else ():
+        props = mapping(each.props)
+        resolved = props.get("resolveConflictsOnCreate") or props.get("resolveConflicts")
+        if props.get("addonName") in _BROUGHT and resolved != "OVERWRITE":
+            yield warning(
+                each.where,
+                f"EKS puts {props['addonName']} into a new cluster by itself, and the add-on does not overwrite it: it can end in CREATE_FAILED (ConfigurationConflict)",
+                "set resolveConflictsOnCreate: OVERWRITE, or the cluster's bootstrapSelfManagedAddons: false",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="eks-addon-name",
@@ -117,6 +136,20 @@ RULES: tuple[Rule, ...] = (
             "terraform-aws-modules/terraform-aws-eks#2878",
             "amazon-vpc-cni-k8s#2272: its schema",
             "https://docs.aws.amazon.com/cli/latest/reference/eks/describe-addon-configuration.html",
+        ),
+    ),
+    Rule(
+        id="eks-addon-conflicts",
+        title="Add-ons take over what EKS has put into the cluster",
+        why=(
+            "A new cluster has network, proxy and DNS from EKS, whose fields belong to another manager. An add-on that may not overwrite them fails at the first that differs, which came and "
+            "went with releases of the add-ons."
+        ),
+        check=conflicts,
+        sources=(
+            "amazon-network-policy-controller-k8s#200",
+            "zalando-incubator/kubernetes-on-aws PR#10377",
+            "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html",
         ),
     ),
 )

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from policies.catalog import instances
 from policies.catalog.lookup import UnknownRow
 from policies.facts import Stack
-from policies.facts.quantities import real, switch
+from policies.facts.quantities import real, switch, whole
 from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import on_gpus, ranks_in_pod, seats
+from ._engines import Seat, on_gpus, ranks_in_pod, seats
 from ._places import ray_gpus
 from ._values import amount, before
 from .compute_domain import nvlink_joins
@@ -78,7 +78,10 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
         joined = sum(ray_gpus(each) * max(1, each.hosts) for each in seat.groups)
         have, ranks = joined if backend == "ray" else ray_gpus(group), ranks_in_pod(seat.engine)
         need = seat.engine.world * ranks
-        if have >= 1 and need > have and not seat.args.get("nnodes"):
+        nodes = whole(seat.args.get("nnodes")) or 1
+        if nodes > 1:
+            yield from _of_each(seat, have, nodes)
+        elif have >= 1 and need > have:
             yield error(
                 seat.engine.where,
                 f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {ranks}) and "
@@ -105,6 +108,17 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
                 f"its pod has {amount(have)} GPUs and vLLM takes {need} (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {ranks}): the others are paid for and idle",
                 f"set --tensor-parallel-size so that it takes {amount(have)}, or ask for {need}",
             )
+
+
+def _of_each(seat: Seat, have: float, nodes: int) -> Iterator[Problem]:
+    """Pods that nnodes joins start an equal part of the workers each (vllm/config/parallel.py, local_world_size)."""
+    part = seat.engine.world // nodes
+    if have >= 1 and part > have and seat.engine.data == 1:
+        yield error(
+            seat.engine.where,
+            f"{seat.engine.world} workers (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline}) over {nodes} nodes are {part} in each pod, and a pod has {amount(have)} GPUs",
+            f"give each pod {part} GPUs, or set tensor parallel x pipeline parallel to {amount(have * nodes)}",
+        )
 
 
 def backend(stack: Stack) -> Iterator[Problem]:

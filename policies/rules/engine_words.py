@@ -39,7 +39,7 @@ def words(stack: Stack) -> Iterator[Problem]:
         for engine in workload.engines:
             group = next((group for group in workload.groups if group.name in engine.groups), None)
             main = group.main_container if group is not None else {}
-            added = _OF_SET if workload.kind == "LeaderWorkerSet" else ()
+            added = _OF_SET if workload.kind in ("LeaderWorkerSet", "LLMInferenceService") else ()
             for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0"), added):
                 yield error(engine.where, message, mend)
 

@@ -12,6 +12,7 @@ from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error
 
+from ._lost import lost
 from ._selectors import asked, labels
 from ._values import listed
 from .serve_ports import listening
@@ -24,6 +25,7 @@ def pools(stack: Stack) -> Iterator[Problem]:
     if not found:
         return
     yield from _routes(stack, found)
+    yield from _pickers(stack, found)
     engines = [(w, g, labels(w, g)) for w in stack.workloads if w.engines and not w.by_kuberay for g in w.groups]
     for item in found:
         spec = item.spec
@@ -66,6 +68,28 @@ def _routes(stack: Stack, found: Sequence[Object]) -> Iterator[Problem]:
                     )
 
 
+def _pickers(stack: Stack, found: Sequence[Object]) -> Iterator[Problem]:
+    """The endpoint picker's Service, where Services beside the pool are seen."""
+    named = {str(mapping(item.spec.get("endpointPickerRef")).get("name")) for item in found}
+    for item in found:
+        given = mapping(item.spec.get("endpointPickerRef"))
+        engines = {w.name for w in stack.workloads if w.engines}
+        beside = {
+            service.name: {whole(mapping(port).get("port")) for port in items(service.spec.get("ports"))}
+            for service in stack.of_kind("Service", group="v1")
+            if service.namespace == item.namespace and service.name not in engines
+        }
+        name, port = str(given.get("name") or ""), whole(mapping(given.get("port")).get("number"))
+        if name and given.get("kind") in (None, "Service"):
+            yield from lost(item.where, "its endpoint picker's Service", name, beside, named, "requests get 500")
+        if port is not None and beside.get(name) and port not in beside[name]:
+            yield error(
+                item.where,
+                f"its endpoint picker is on port {port}, and Service '{name}' has {listed(sorted(map(str, beside[name])))}: requests get 500",
+                "name the Service's port",
+            )
+
+
 def _ports(spec: Mapping[str, Any]) -> set[int]:
     """targetPorts of v1, targetPortNumber of v1alpha2."""
     numbers = [whole(mapping(port).get("number")) for port in items(spec.get("targetPorts"))]
@@ -83,6 +107,7 @@ RULES: tuple[Rule, ...] = (
         check=pools,
         sources=(
             "gateway-api-inference-extension#1591",
+            "gateway-api-inference-extension PR#959",
             "https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/",
         ),
     ),

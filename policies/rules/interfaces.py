@@ -15,6 +15,7 @@ from ._engines import on_gpus
 from ._values import literal
 
 _ADDRESS = re.compile(r"=?\d{1,3}(\.\d{1,3}){3}")
+_LINK = "pod-id-link0"
 _NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
@@ -38,6 +39,14 @@ def named(stack: Stack) -> Iterator[Problem]:
                         f"{name} is {value}: prefixes are NCCL's, Gloo looks for a device of that name and ends the engine",
                         "name one device (eth0 in a pod), or leave it out",
                     )
+            listed_out = (literal(env, "NCCL_SOCKET_IFNAME") or "").removeprefix("^").split(",")
+            excludes = (literal(env, "NCCL_SOCKET_IFNAME") or "").startswith("^")
+            if group.host_network and excludes and not any(each and _LINK.startswith(each) for each in listed_out):
+                yield warning(
+                    group.where,
+                    f"NCCL_SOCKET_IFNAME leaves out all but {_LINK}, which EKS Pod Identity adds to a node: it has the same address on every node, and ranks look for each other there",
+                    f"add {_LINK} to the list, or name the node's device",
+                )
             if group.host_network and seat.ranks > seat.gpus_per_pod > 0 and not env.keys() & {"GLOO_SOCKET_IFNAME"}:
                 yield warning(
                     group.where,
@@ -59,6 +68,7 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "aws-samples/aws-do-eks PR#50",
             "aws-samples/aws-do-eks PR#51",
+            "aws-samples/aws-do-eks PR#54",
             "aws-samples/aws-do-eks PR#69",
             "AMD-AGI/Primus PR#1063",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",

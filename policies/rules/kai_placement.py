@@ -17,6 +17,7 @@ from ._values import listed
 
 _TOPOLOGY = "kai.scheduler/topology"
 _PLACEMENTS = ("kai.scheduler/topology-preferred-placement", "kai.scheduler/topology-required-placement")
+_NODE_POOL = "kai.scheduler/node-pool"
 CLASSES = ("build", "build-preemptible", "inference", "train")
 
 
@@ -87,6 +88,27 @@ def _class(workload: Workload) -> str | None:
     return next((group.priority_class for group in workload.groups if group.priority_class), None)
 
 
+def shards(stack: Stack) -> Iterator[Problem]:
+    """Queues and pods of a part of the nodes that no scheduler of KAI serves."""
+    served = {
+        str(item.spec.get("partitionLabelValue")) for item in stack.of_kind("SchedulingShard", group="kai.scheduler/")
+    }
+    given: list[tuple[str, Mapping[str, object]]] = [
+        (item.where, item.labels) for item in stack.of_kind("Queue", group="scheduling.run.ai/")
+    ]
+    given += [(group.where, group.labels) for workload in stack.workloads for group in workload.pod_groups]
+    told: set[str] = set()
+    for where, labels in given:
+        name = str(labels.get(_NODE_POOL) or "")
+        if name and name not in served | told:
+            told.add(name)
+            yield warning(
+                where,
+                f"label {_NODE_POOL} is '{name}', and no SchedulingShard with partitionLabelValue {name} is seen: KAI's default scheduler passes it over, and its pods stay pending",
+                f"make a SchedulingShard with partitionLabelValue: {name}, or leave the label out",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="kai-topology",
@@ -107,5 +129,12 @@ RULES: tuple[Rule, ...] = (
         why="KAI's pod-grouper takes the default class of the kind where the named one does not exist, and logs it: a service that was to be safe is preempted.",
         check=classes,
         sources=("KAI-Scheduler d5bc503: default_grouper.go calcPriorityClassWithDefaults",),
+    ),
+    Rule(
+        id="kai-node-pool",
+        title="A part of the nodes has a scheduler",
+        why="KAI runs one scheduler for each SchedulingShard, which reads queues, pods and nodes with its value of the node pool's label, and one for those without a label.",
+        check=shards,
+        sources=("KAI-Scheduler#1045", "KAI-Scheduler: docs/operator/scheduling-shards.md"),
     ),
 )

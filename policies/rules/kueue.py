@@ -6,7 +6,7 @@ for: what Kueue asks of Ray's objects (ray_pods.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from policies.catalog.lookup import closest_names
@@ -14,6 +14,7 @@ from policies.facts import Object, PodGroup, Stack, Taint, Toleration, Workload
 from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error, warning
 
+from ._lost import lost
 from ._values import listed
 from .pod_resources import containers
 
@@ -27,7 +28,7 @@ _PLAIN = (
 _HARD = ("NoExecute", "NoSchedule")
 
 
-class _Queues:
+class Queues:
     """Queues and flavors that are seen."""
 
     def __init__(self, stack: Stack) -> None:
@@ -37,9 +38,15 @@ class _Queues:
 
 
 def queues(stack: Stack) -> Iterator[Problem]:
-    seen = _Queues(stack)
+    seen = Queues(stack)
+    named = {
+        str(each.get("name"))
+        for cluster in seen.cluster.values()
+        for _, given in resource_groups(cluster)
+        for each in given
+    }
     for cluster in seen.cluster.values():
-        yield from _groups(cluster, seen.flavors)
+        yield from _groups(cluster, seen.flavors, named)
     for local in seen.local.values():
         name = str(local.spec.get("clusterQueue") or "")
         near = closest_names(name, seen.cluster, 1) if name not in seen.cluster else ()
@@ -51,14 +58,15 @@ def queues(stack: Stack) -> Iterator[Problem]:
         yield from _workload(workload, seen)
 
 
-def _resource_groups(cluster: Object) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
+def resource_groups(cluster: Object) -> Iterator[tuple[list[str], list[Mapping[str, Any]]]]:
+    """Resources that a group of a ClusterQueue covers, and its flavors."""
     for group in map(mapping, items(cluster.spec.get("resourceGroups"))):
         yield [str(name) for name in items(group.get("coveredResources"))], [*map(mapping, items(group.get("flavors")))]
 
 
-def _groups(cluster: Object, flavors: Mapping[str, Object]) -> Iterator[Problem]:
+def _groups(cluster: Object, flavors: Mapping[str, Object], named: Collection[str]) -> Iterator[Problem]:
     taken: dict[str, int] = {}
-    for covered, given in _resource_groups(cluster):
+    for covered, given in resource_groups(cluster):
         for name in covered:
             taken[name] = taken.get(name, 0) + 1
         for flavor in given:
@@ -70,13 +78,8 @@ def _groups(cluster: Object, flavors: Mapping[str, Object]) -> Iterator[Problem]
                     f"flavor '{name}' has quotas of {_in_order(own)}, and its group covers {_in_order(covered)}: Kueue's webhook asks for the same names in the same order",
                     f"list {_in_order(covered)} in every flavor of the group",
                 )
-            near = closest_names(name, flavors, 1) if flavors and name not in flavors else ()
-            if near:
-                yield error(
-                    cluster.where,
-                    f"ResourceFlavor '{name}' is not there: the queue is inactive and admits nothing",
-                    f"did you mean '{near[0]}'?",
-                )
+            then = "the queue is inactive and admits nothing"
+            yield from lost(cluster.where, "ResourceFlavor", name, flavors, named, then)
     twice = [name for name, count in taken.items() if count > 1]
     if twice:
         yield error(
@@ -90,7 +93,7 @@ def _in_order(names: list[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def _workload(workload: Workload, seen: _Queues) -> Iterator[Problem]:
+def _workload(workload: Workload, seen: Queues) -> Iterator[Problem]:
     name = str(workload.labels.get(LABEL) or "")
     if not name:
         return
@@ -101,7 +104,7 @@ def _workload(workload: Workload, seen: _Queues) -> Iterator[Problem]:
     cluster = seen.cluster.get(str(local.spec.get("clusterQueue")))
     if cluster is None:
         return
-    groups = [*_resource_groups(cluster)]
+    groups = [*resource_groups(cluster)]
     covered = {resource for names, _ in groups for resource in names}
     for group in workload.pod_groups:
         asked = _asked(group)
@@ -119,7 +122,7 @@ def _workload(workload: Workload, seen: _Queues) -> Iterator[Problem]:
                 yield from _taints(group, cluster, [seen.flavors.get(str(each.get("name"))) for each in flavors])
 
 
-def _no_queue(workload: Workload, name: str, seen: _Queues) -> Iterator[Problem]:
+def _no_queue(workload: Workload, name: str, seen: Queues) -> Iterator[Problem]:
     here = [queue for space, queue in seen.local if space == workload.namespace]
     elsewhere = sorted(space for space, queue in seen.local if queue == name)
     near = closest_names(name, here, 1)

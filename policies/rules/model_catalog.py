@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from policies.catalog import models
 from policies.catalog.lookup import UnknownRow
+from policies.catalog.models.row import Model
 from policies.facts import Stack
-from policies.facts.quantities import whole
+from policies.facts.quantities import mapping, real, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import literal_env, on_gpus, seats
+from ._engines import Seat, literal_env, on_gpus, seats
 
 _READABLE = re.compile(r"(-?\d+(\.\d+)?)([kKmMgGtT]?)")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -34,14 +36,45 @@ def length(stack: Stack) -> Iterator[Problem]:
                 f"max_model_len is {given!r}; allowed: a whole number of tokens, or auto",
                 "give a number such as 8192",
             )
-        elif row is not None and number > row.max_position_embeddings > 0:
-            if seat.args.get("hf_overrides") or literal_env(seat, "VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1":
-                continue
-            yield error(
-                seat.engine.where,
-                f"max_model_len {number} is more than the {row.max_position_embeddings} tokens that {row.name} is made for: vLLM refuses to start",
-                f"use at most {row.max_position_embeddings}, or scale positions with hf_overrides",
-            )
+        elif row is not None and row.max_position_embeddings > 0:
+            yield from _beyond(seat, row, number)
+
+
+def _beyond(seat: Seat, row: Model, number: int) -> Iterator[Problem]:
+    made_for, scaled = _positions(row, mapping(seat.args.get("hf_overrides")))
+    if number <= made_for:
+        return
+    how = f"that hf_overrides scale {row.name} to" if scaled else f"that {row.name} is made for"
+    mend = f"use at most {made_for}"
+    if row.position_embeddings:
+        outcome = "positions beyond are not in its table"
+    else:
+        outcome = "answers turn to noise where a text is longer"
+        mend += ", or raise the factor" if scaled else ", or scale positions with hf_overrides"
+    allowed = literal_env(seat, "VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
+    yield (warning if allowed and not row.position_embeddings else error)(
+        seat.engine.where,
+        f"max_model_len {number} is more than the {made_for} tokens {how}: "
+        + (f"VLLM_ALLOW_LONG_MAX_MODEL_LEN lets vLLM start, and {outcome}" if allowed else "vLLM refuses to start"),
+        mend,
+    )
+
+
+def _positions(row: Model, overrides: dict[str, Any]) -> tuple[int, bool]:
+    """Most tokens by the model's config as hf_overrides change it, and whether they do (vllm/config/model.py, _get_and_verify_max_len)."""
+    changed = {**overrides, **mapping(overrides.get("text_config"))}
+    stated = whole(changed.get("max_position_embeddings"))
+    most = float(stated or row.max_position_embeddings)
+    ropes = mapping(changed.get("rope_parameters") or changed.get("rope_scaling"))
+    each = [mapping(rope) for rope in ropes.values() if isinstance(rope, dict)] or [ropes]
+    for rope in (
+        each if not row.architecture.startswith("Gemma3") else ()
+    ):  # Gemma 3 states the length that it is scaled to
+        kind, factor = rope.get("rope_type", rope.get("type")), real(rope.get("factor"))
+        if kind in ("yarn", "linear", "dynamic") and factor:
+            base = whole(rope.get("original_max_position_embeddings")) if kind == "yarn" else None
+            return int((base or most) * factor), True
+    return int(most), stated is not None
 
 
 def _tokens(given: object) -> int | None:
@@ -95,9 +128,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="fit-context-length",
         title="max_model_len is a length the model is made for",
-        why="A length over the model's own is refused unless positions are scaled on purpose (hf_overrides) or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+        why=(
+            "A length over the model's own is refused unless positions are scaled (hf_overrides). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences vLLM: positions that the "
+            "model was never trained on give noise, and beyond a table of positions the GPU faults."
+        ),
         check=length,
-        sources=("vllm 0.29.0: config/model.py _get_and_verify_max_len",),
+        sources=("vllm PR#44286", "SkyRL PR#561", "vllm 0.29.0: config/model.py _get_and_verify_max_len"),
     ),
     Rule(
         id="fit-model-known",

@@ -49,11 +49,25 @@ def quotas(stack: Stack) -> Iterator[Problem]:
             if spec.get("scopes") or spec.get("scopeSelector"):
                 continue
             for name, hard in sorted(mapping(spec.get("hard")).items()):
+                yield from _uncounted(where, str(name))
                 most = quantity(hard)
                 if most is not None:
                     yield from _quota(where, str(name), str(hard), most, workloads)
                 if space not in defaults:
                     yield from _unstated(where, str(name), workloads)
+
+
+def _uncounted(where: str, name: str) -> Iterator[Problem]:
+    """Extended resources, which have no limit apart from their request, are counted by requests. alone."""
+    resource = name.removeprefix("limits.")
+    if "/" in resource and not name.startswith("requests.") and not resource.startswith("count/"):
+        if resource.rpartition(".")[2] == "storage" or "storageclass.storage.k8s.io/" in resource:
+            return
+        yield warning(
+            where,
+            f"it has {name}, which Kubernetes does not count: extended resources are counted as requests.{resource}, and it limits nothing",
+            f"write requests.{resource}",
+        )
 
 
 def _defaults(entry: tuple[str, Mapping[str, Any]]) -> bool:
@@ -211,7 +225,7 @@ RULES: tuple[Rule, ...] = (
             "autoscalers then wait with fewer pods, and the reason is in an event of their owner."
         ),
         check=quotas,
-        sources=("https://kubernetes.io/docs/concepts/policy/resource-quotas/",),
+        sources=("Project-HAMi/website PR#104", "https://kubernetes.io/docs/concepts/policy/resource-quotas/"),
     ),
     Rule(
         id="namespace-range",

@@ -9,55 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.facts import Object, Stack
-from policies.facts.quantities import items, mapping, whole
+from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._selectors import Selectors, labels, matches
+from ._policies import closed, on_port, peers
+from ._selectors import labels, matches
 from .serve_ports import listening
 
 DASHBOARD, DNS = 8265, 53
-Rules = list[Mapping[str, Any]]
-
-
-_last: tuple[Stack, Selectors] | None = None
-
-
-def _policies(stack: Stack) -> Selectors:
-    """The last answer is kept: every rule here asks for the same."""
-    global _last
-    if _last is None or _last[0] is not stack:
-        _last = (stack, Selectors(stack.of_kind("NetworkPolicy"), lambda spec: spec.get("podSelector")))
-    return _last[1]
-
-
-def _rules(stack: Stack, namespace: str, known: Mapping[str, str], way: str) -> tuple[list[Object], Rules]:
-    """(policies that close this way for the pods, all rules that open it again). way: ingress or egress."""
-    found = _policies(stack).of(namespace, known)
-    closing: list[Object] = []
-    rules: Rules = []
-    for item in found:
-        spec = item.spec
-        types = items(spec.get("policyTypes")) or ["Ingress", *(["Egress"] if "egress" in spec else [])]
-        if way.capitalize() in types and matches(spec.get("podSelector"), known):
-            closing.append(item)
-            rules += map(mapping, items(spec.get(way)))
-    return closing, rules
-
-
-def _on_port(rule: Mapping[str, Any], port: int) -> bool:
-    """Whether a rule covers a port (named ports are taken to)."""
-    ports = items(rule.get("ports"))
-    if not ports:
-        return True
-    for each in map(mapping, ports):
-        low, high = whole(each.get("port")), whole(each.get("endPort"))
-        if low is None or low == port or (high is not None and low <= port <= high):
-            return True
-    return False
-
-
-def _peers(rule: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    return list(map(mapping, items(rule.get(key))))
 
 
 def operator(stack: Stack) -> Iterator[Problem]:
@@ -65,16 +24,16 @@ def operator(stack: Stack) -> Iterator[Problem]:
         head = workload.head
         if head is None or workload.kind not in ("RayService", "RayJob"):
             continue
-        closing, rules = _rules(stack, workload.namespace, labels(workload, head), "ingress")
+        closing, rules = closed(stack, workload, head, "ingress")
         open_to = [
             peer
             for rule in rules
-            if _on_port(rule, DASHBOARD)
-            for peer in (_peers(rule, "from") or [{"namespaceSelector": {}}])
+            if on_port(rule, DASHBOARD)
+            for peer in (peers(rule, "from") or [{"namespaceSelector": {}}])
         ]
         if closing and not any("namespaceSelector" in peer or "ipBlock" in peer for peer in open_to):
             yield error(
-                closing[0].where,
+                closing[0],
                 f"it closes the head's dashboard port {DASHBOARD} to every other namespace, KubeRay's too: {workload.where} is never ready, "
                 "since the operator deploys and watches Serve through it",
                 "let pods with label app.kubernetes.io/component: kuberay-operator in (network.enabled writes that rule)",
@@ -87,14 +46,14 @@ def own_pods(stack: Stack) -> Iterator[Problem]:
         if head is None or not workload.groups:
             continue
         for group, other in ((head, workload.groups[0]), (workload.groups[0], head)):
-            closing, rules = _rules(stack, workload.namespace, labels(workload, group), "ingress")
+            closing, rules = closed(stack, workload, group, "ingress")
             # a selector of either half is meant for the cluster: labels may be unknown until they are made
             either = (labels(workload, group), labels(workload, other))
             let_in = any(not rule.get("ports") and _lets(rule, "from", each) for rule in rules for each in either)
             if closing and not let_in and not any(_partly_unknown(rule) for rule in rules):
                 which = "head" if group is head else "workers"
                 yield error(
-                    closing[0].where,
+                    closing[0],
                     f"it closes ports of the {which} of {workload.where} to the other pods of the cluster: raylets, object stores and NCCL "
                     "talk on ports that are chosen at start",
                     "let the cluster's own pods in on every port (network.enabled writes that rule)",
@@ -103,15 +62,15 @@ def own_pods(stack: Stack) -> Iterator[Problem]:
 
 
 def _lets(rule: Mapping[str, Any], key: str, known: Mapping[str, str]) -> bool:
-    peers = _peers(rule, key)
-    if not peers:
+    ends = peers(rule, key)
+    if not ends:
         return True
-    return any("podSelector" in p and "ipBlock" not in p and matches(p.get("podSelector"), known) for p in peers)
+    return any("podSelector" in p and "ipBlock" not in p and matches(p.get("podSelector"), known) for p in ends)
 
 
 def _partly_unknown(rule: Mapping[str, Any]) -> bool:
     """Peers by labels that KubeRay gives at run time (the cluster's name), by expressions, by namespaces or by addresses."""
-    for peer in _peers(rule, "from"):
+    for peer in peers(rule, "from"):
         selector = mapping(peer.get("podSelector"))
         if "namespaceSelector" in peer or "ipBlock" in peer or selector.get("matchExpressions"):
             return True
@@ -125,21 +84,21 @@ def egress(stack: Stack) -> Iterator[Problem]:
         pods = workload.head or (workload.groups[0] if workload.groups else None)
         if pods is None:
             continue
-        closing, rules = _rules(stack, workload.namespace, labels(workload, pods), "egress")
+        closing, rules = closed(stack, workload, pods, "egress")
         if not closing:
             continue
-        if not any(_on_port(rule, DNS) for rule in rules):
+        if not any(on_port(rule, DNS) for rule in rules):
             yield error(
-                closing[0].where,
+                closing[0],
                 f"pods of {workload.where} may not ask DNS: workers find the head, and every pod its model, by name",
                 "allow ports 53 UDP and TCP (network.egress does)",
             )
         # addresses, or everything but the DNS port: what NetworkPolicy can say of an API server, which is no pod
-        reaches = any("ipBlock" in peer for rule in rules for peer in _peers(rule, "to"))
-        reaches = reaches or any(not rule.get("to") and _on_port(rule, 443) for rule in rules)
+        reaches = any("ipBlock" in peer for rule in rules for peer in peers(rule, "to"))
+        reaches = reaches or any(not rule.get("to") and on_port(rule, 443) for rule in rules)
         if workload.autoscaling and workload.head is not None and not reaches:
             yield error(
-                closing[0].where,
+                closing[0],
                 f"the Ray autoscaler in the head of {workload.where} may not reach the API server, so no worker is ever added",
                 "add its address to network.egress: {cidr: <address>/32} of `kubectl get endpointslices -n default`",
             )
@@ -152,13 +111,13 @@ def ports(stack: Stack) -> Iterator[Problem]:
             continue
         group = workload.groups[0]
         port = listening(group)
-        closing, rules = _rules(stack, workload.namespace, labels(workload, group), "ingress")
-        if port is None or not closing or not rules or any(_on_port(rule, port) for rule in rules):
+        closing, rules = closed(stack, workload, group, "ingress")
+        if port is None or not closing or not rules or any(on_port(rule, port) for rule in rules):
             continue
         named = {str(mapping(p).get("port")) for rule in rules for p in items(rule.get("ports"))}
         if all(name.isdigit() for name in named):
             yield error(
-                closing[0].where,
+                closing[0],
                 f"it lets connections in on {', '.join(sorted(named))}, and {workload.where} listens on {port}: no request arrives",
                 f"allow port {port}, the pods' own and not the Service's",
             )
@@ -174,15 +133,15 @@ def clients(stack: Stack) -> Iterator[Problem]:
         )
         if not behind or not workload.groups:
             continue
-        closing, rules = _rules(stack, workload.namespace, labels(workload, workload.groups[0]), "ingress")
-        serving = [rule for rule in rules if rule.get("ports") and _on_port(rule, 8000)]
+        closing, rules = closed(stack, workload, workload.groups[0], "ingress")
+        serving = [rule for rule in rules if rule.get("ports") and on_port(rule, 8000)]
         if (
             closing
             and serving
-            and not any(not _peers(r, "from") or any("ipBlock" in p for p in _peers(r, "from")) for r in serving)
+            and not any(not peers(r, "from") or any("ipBlock" in p for p in peers(r, "from")) for r in serving)
         ):
             yield warning(
-                closing[0].where,
+                closing[0],
                 f"{workload.where} is behind a load balancer, whose connections come from addresses, and only pods are let in: its targets "
                 "are never healthy",
                 "add the load balancer's subnets to network.clients: {cidr: ...}",

@@ -28,17 +28,20 @@ class _View:
         for service in stack.of_kind("Service"):
             numbers = {whole(mapping(port).get("port")) for port in items(service.spec.get("ports"))}
             self.ports[service.namespace, service.name] = {n for n in numbers if n is not None}
+        self.pools = {(pool.namespace, pool.name) for pool in stack.of_kind("InferencePool")}
         for workload in stack.workloads:
             if workload.kind == "RayService" and not workload.serve_service:
                 self.ports.setdefault((workload.namespace, f"{workload.name}-serve-svc"), {_serve_port(workload)})
         self.grants = [(g.namespace, g.spec) for g in stack.of_kind("ReferenceGrant")]
 
-    def granted(self, route: Object, namespace: str) -> bool:
-        """Whether a grant of the other namespace lets this one's routes in."""
+    def granted(self, route: Object, namespace: str, kind: str) -> bool:
+        """Whether a grant of the other namespace lets this one's routes at objects of a kind."""
         for where, spec in self.grants:
-            froms = [mapping(each) for each in items(spec.get("from"))]
-            if where == namespace and any(
-                f.get("kind") == route.kind and f.get("namespace") == route.namespace for f in froms
+            froms, to = ([mapping(each) for each in items(spec.get(key))] for key in ("from", "to"))
+            if (
+                where == namespace
+                and any(f.get("kind") == route.kind and f.get("namespace") == route.namespace for f in froms)
+                and any(each.get("kind") == kind for each in to)
             ):
                 return True
         return False
@@ -100,21 +103,23 @@ def _same_only(listener: Mapping[str, Any]) -> bool:
 
 
 def _backend(item: Object, backend: Mapping[str, Any], view: _View, complete: bool) -> Iterator[Problem]:
-    if backend.get("kind") not in (None, "Service"):
+    kind = str(backend.get("kind") or "Service")
+    if kind not in ("InferencePool", "Service"):
         return
     space, name, port = (
         str(backend.get("namespace") or item.namespace),
         str(backend.get("name")),
         whole(backend.get("port")),
     )
-    seen = complete or (space, name) in view.ports or any(where == space for where, _ in view.grants)
-    if space != item.namespace and seen and not view.granted(item, space):
+    there = (space, name) in (view.pools if kind == "InferencePool" else view.ports)
+    seen = complete or there or any(where == space for where, _ in view.grants)
+    if space != item.namespace and seen and not view.granted(item, space, kind):
         yield (error if complete else warning)(
             item.where,
             f"its backend '{name}' is in namespace '{space}' and no ReferenceGrant there lets it be: requests get 500",
-            f"put a ReferenceGrant into '{space}', or the route beside the Service",
+            f"put a ReferenceGrant to {kind}s into '{space}', or the route beside the {kind}",
         )
-    known = view.ports.get((space, name))
+    known = view.ports.get((space, name)) if kind == "Service" else None
     if known and port is not None and port not in known:
         yield error(
             item.where,
@@ -141,6 +146,7 @@ RULES: tuple[Rule, ...] = (
         ),
         check=routes,
         sources=(
+            "envoyproxy/ai-gateway#2230",
             "https://gateway-api.sigs.k8s.io/guides/multiple-ns/",
             "https://gateway-api.sigs.k8s.io/api-types/referencegrant/",
         ),

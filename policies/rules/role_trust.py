@@ -74,15 +74,28 @@ def _subjects(role: AwsResource, statement: Mapping[str, Any]) -> Iterator[Probl
                     )
 
 
+def trusted(role: AwsResource) -> tuple[list[str], list[str]]:
+    """(services, identity providers) that a role's trust policy lets in; both empty where it is not known."""
+    found = [
+        mapping(statement.get("Principal"))
+        for statement in statements(mapping(role.props).get("assumeRolePolicy"))
+        if statement.get("Effect") == "Allow"
+    ]
+    return [t for each in found for t in _texts(each.get("Service"))], [
+        t for each in found for t in _texts(each.get("Federated"))
+    ]
+
+
 def _allowed(stack: Stack) -> Iterator[tuple[AwsResource, Mapping[str, Any]]]:
     for each in stack.aws:
         if each.type == "aws:iam/role:Role":
-            for statement in _statements(mapping(each.props).get("assumeRolePolicy")):
+            for statement in statements(mapping(each.props).get("assumeRolePolicy")):
                 if statement.get("Effect") == "Allow":
                     yield each, statement
 
 
-def _statements(policy: Any) -> Iterator[Mapping[str, Any]]:
+def statements(policy: Any) -> Iterator[Mapping[str, Any]]:
+    """Statements of an IAM policy, as text or as an object."""
     if isinstance(policy, str):
         try:
             policy = json.loads(policy)

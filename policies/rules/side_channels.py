@@ -24,8 +24,8 @@ _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 def ports(stack: Stack) -> Iterator[Problem]:
     for _, prefill, decode in pairs(stack):
-        if connector_of(prefill.engine) not in NIXL:
-            continue
+        if connector_of(prefill.engine) not in NIXL or not prefill.ray:
+            continue  # pods of plain vLLM have an address each
         fixed = [literal_env(seat, _PORT) for seat in (prefill, decode)]
         where = decode.engine.where.removesuffix(": decode")
         if any(fixed):

@@ -7,6 +7,7 @@ A config that names an attention this reader does not know is refused rather tha
 from collections.abc import Mapping
 from typing import Any
 
+from policies.catalog.models.encoders import encoder_decoder
 from policies.catalog.models.mapping import InvalidModel, from_mapping
 from policies.catalog.models.parameters import total_parameters
 from policies.catalog.models.quantization import read_quantization
@@ -50,7 +51,7 @@ def from_config_json(
     (NVIDIA's hf_quant_config.json). Raises InvalidModel for a config without the needed figures or with attention of a
     kind that is not known here.
     """
-    text = _text_config(config)
+    text = encoder_decoder(config) if config.get("model_type") == "whisper" else _text_config(config)
     model_type = str(text.get("model_type", config.get("model_type", "")))
     for known, what in _UNKNOWN_CACHES.items():
         if model_type.startswith(known):
@@ -69,6 +70,8 @@ def from_config_json(
     }
     row["task"] = _task(name, row["architecture"])
     row |= _shape(text, model_type)
+    if "encoder" in text:
+        row |= {"encoder": text["encoder"], "position_embeddings": row["max_position_embeddings"], "mlp_matrices": 2}
     row |= _attention(text, model_type, row)
     row |= _experts(text, model_type, row)
     if vision_parameters:
@@ -99,6 +102,8 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _task(name: str, architecture: str) -> str:
     folded = name.casefold()
+    if architecture.startswith("Whisper"):
+        return "transcribe"
     if "rerank" in folded or "ForSequenceClassification" in architecture:
         return "rerank"
     # A model without a head on top of it, or so named, gives vectors.

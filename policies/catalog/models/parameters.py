@@ -72,12 +72,13 @@ def lm_head_parameters(model: Model) -> int:
 
 
 def total_parameters(model: Model) -> int:
-    """All parameters: embeddings, layers, output projection and vision tower."""
+    """All parameters: embeddings, layers, output projection, vision tower and encoder."""
     return (
         embedding_parameters(model)
         + sum(layer.total for layer in layer_parameters(model))
         + lm_head_parameters(model)
         + model.vision_parameters
+        + (model.encoder.parameters if model.encoder else 0)
         + model.hidden_size
     )
 
@@ -102,6 +103,8 @@ def _layer(model: Model, kind: str, is_moe: bool) -> LayerParameters:
             attention, replicated, mla_copy = _mla(model, model.mla)
         else:
             attention, kv = _attention(model, kind)
+            if model.encoder:  # as much again for what it attends to in the encoder
+                attention, kv, unquantized = 2 * attention, 2 * kv, unquantized + hidden
     if model.single_mixer and kind not in ("moe", "mlp"):
         return LayerParameters(attention, kv, linear, 0, 0, 0, replicated, unquantized, mla_copy)
 

@@ -8,8 +8,8 @@ Field names follow Hugging Face's config.json where it has one.
 from dataclasses import dataclass
 from typing import Literal
 
-Task = Literal["chat", "embed", "rerank"]
-LayerKind = Literal["full", "sliding", "chunked", "linear", "mamba", "moe", "mlp"]
+Task = Literal["chat", "embed", "rerank", "transcribe"]
+LayerKind = Literal["full", "sliding", "chunked", "linear", "mamba", "moe", "mlp", "cross"]
 Component = Literal["attention", "mlp", "experts", "shared_experts", "lm_head", "embedding", "linear", "vision"]
 
 
@@ -74,6 +74,17 @@ class Mamba:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoder:
+    """An encoder that every decoder layer attends to beside itself (Whisper).
+
+    positions: tokens of its output, of which each decoder layer keeps keys and values for a request. parameters: its own.
+    """
+
+    positions: int
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
 class Quantization:
     """How a checkpoint stores its weights.
 
@@ -102,6 +113,7 @@ class Model:
     intermediate_size: of the dense MLP. mlp_matrices: 3 with a gate, 2 without.
     sliding_window: tokens that "sliding" layers keep. attention_chunk_size: tokens that "chunked" layers keep (Llama 4).
     position_embeddings: rows of learned position (and token type) embeddings. encoder_only: no KV cache at all.
+    encoder: of an encoder-decoder model; the other figures are the decoder's.
     vision_parameters: vision tower and projector, 0 for text models. image_tokens: most tokens of one image.
     gated: the download needs an accepted licence and a token. parameters: as published, without multi-token prediction.
     checkpoint_bytes: size of the weight files. bytes_by_dtype: the same, by safetensors dtype (pinned models only).
@@ -143,6 +155,7 @@ class Model:
     quantization: Quantization | None = None
     position_embeddings: int = 0
     encoder_only: bool = False
+    encoder: Encoder | None = None
     vision_parameters: int = 0
     image_tokens: int = 0
     gated: bool = False

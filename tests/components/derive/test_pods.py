@@ -85,3 +85,32 @@ def test_ranks_in_several_pods_get_the_network_cards_of_their_node() -> None:
 def test_ranks_on_nodes_that_nvlink_joins_claim_a_channel() -> None:
     assert group(planned(MOE, {"data": 8}, gpu="GB200")).compute_domain
     assert not group(planned(MOE, {"data": 4}, gpu="GB200")).compute_domain
+
+
+@pytest.mark.parametrize(
+    ("device", "pools", "found"),
+    [
+        ("cpu", ("gpu", "cpu"), "cpu"),
+        ("gpu", ("gpu", "cpu"), "gpu"),
+        ("cpu", ("gpu", "cpu", "other"), None),  # as for two pools with GPUs: which one is said by hand
+        ("cpu", ("gpu",), "gpu"),
+    ],
+)
+def test_an_engine_that_states_no_pool_gets_the_only_one_of_its_kind(
+    device: str, pools: tuple[str, ...], found: str | None
+) -> None:
+    kinds = {
+        "gpu": {"kind": "existing", "gpu": "L4", "gpus_per_node": 1, "cpu": 16, "memory_gib": 60},
+        "cpu": {"kind": "existing", "cpu": 16, "memory_gib": 60},
+        "other": {"kind": "existing", "cpu": 32, "memory_gib": 120},
+    }
+    planned = assemble(
+        parse(
+            {
+                "cluster": {"kind": "existing", "kubernetes_version": "1.35"},
+                "node_pools": {name: kinds[name] for name in pools},
+                "services": {"chat": {"models": {"m": {"model": "Qwen/Qwen3-0.6B", "device": device}}}},
+            }
+        )
+    )
+    assert group(planned).pool_name == found

@@ -11,7 +11,16 @@ from policies.facts.objects import image_versions
 from policies.facts.stack import read
 from policies.facts.wire import manifests
 
-from .manifests import DATA_ON_EKS, KUBERAY_SAMPLE, LEADER_WORKER_SET, PRODUCTION_STACK, load, resources
+from .manifests import (
+    DATA_ON_EKS,
+    KUBERAY_SAMPLE,
+    LEADER_WORKER_SET,
+    LLM_SERVICE,
+    LLM_WORKERS,
+    PRODUCTION_STACK,
+    load,
+    resources,
+)
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}}
 
@@ -67,6 +76,52 @@ def test_a_leader_worker_set_is_one_engine_over_several_pods() -> None:
     assert (leader.hosts, leader.replicas, leader.gpus) == (1, 2, 8)
     assert (workers.hosts, workers.replicas, workers.gpus, workers.where) == (1, 2, 8, f"{got.where}: workers")
     assert set(engine.engine_args) == {"tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"}
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "pods", "args"),
+    [
+        (
+            "{tensor: 2, pipeline: 4}",
+            4,
+            {"tensor_parallel_size": 2, "pipeline_parallel_size": 4, "nnodes": 4, "node_rank": 0},
+        ),
+        (
+            "{data: 16, dataLocal: 8, expert: true}",
+            2,
+            {"data_parallel_size": 16, "data_parallel_size_local": 8, "data_parallel_start_rank": 0, "enable_expert_parallel": True},
+        ),
+    ],
+)  # fmt: skip
+def test_an_llm_inference_service_over_several_nodes_is_one_engine_over_its_pods(
+    parallelism: str, pods: int, args: dict[str, Any]
+) -> None:
+    got = one(LLM_SERVICE.replace("{tensor: 2}", parallelism) + LLM_WORKERS)
+    (engine,) = got.engines
+    leader, workers = got.groups
+    assert engine.groups == (leader.name, workers.name)
+    assert (leader.hosts, leader.replicas, workers.hosts, workers.replicas) == (1, 2, pods - 1, 2)
+    assert dict(engine.engine_args) == {"max_model_len": 16384, **args}
+
+
+def test_workers_of_an_llm_inference_service_whose_number_is_not_said_leave_its_engine_open() -> None:
+    got = one(LLM_SERVICE + LLM_WORKERS)
+    assert (got.engines, [group.hosts for group in got.groups]) == ((), [1, 1])
+
+
+def test_prefill_of_an_llm_inference_service_is_an_engine_beside_decode() -> None:
+    prefill = """  prefill:
+    replicas: 3
+    parallelism: {tensor: 1}
+    template:
+      containers: [{name: main, image: "vllm/vllm-openai:v0.29.0", resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+    got = one(LLM_SERVICE + prefill)
+    assert [(each.role, each.tensor, each.min_replicas, each.source) for each in got.engines] == [
+        ("decode", 2, 2, "Qwen/Qwen2.5-7B-Instruct"),
+        ("prefill", 1, 3, "Qwen/Qwen2.5-7B-Instruct"),
+    ]
+    assert [group.gpus for group in got.groups] == [2, 1]
 
 
 @pytest.mark.parametrize(

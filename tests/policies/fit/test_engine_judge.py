@@ -22,8 +22,10 @@ def _layers(model: Model, shape: EngineShape, layout: kv_cache.CacheLayout) -> l
     attention = [cache.block_size for cache in layout.caches if cache.token_bytes]
     block = min(attention) if any(cache.state_bytes for cache in layout.caches) and attention else shape.block_size
     out = []
-    for number in range(model.layers):
-        kind = model.kind(number)
+    kinds = [model.kind(number) for number in range(model.layers)]
+    if model.encoder:
+        kinds = [kind for each in kinds for kind in (each, "cross")]
+    for kind in kinds:
         if kind not in caches:
             continue
         layer: dict[str, Any] = {"kind": kind, "block_size": block, "window": None, "state_mode": _mode(shape)}
@@ -70,11 +72,12 @@ def _cases() -> list[tuple[str, dict[str, Any], float]]:
                 length = min(model.max_position_embeddings, 32768)
                 in_flight = kv_cache.in_flight_tokens(shape, _TOKENS)
                 blocks = _MEMORY // layout.block_bytes(0, model.layers)
-                ours = blocks / layout.request_blocks(length, in_flight, kv_cache.states_of_request(shape))
+                ours = blocks / layout.request_blocks(length, in_flight, kv_cache.states_of_request(shape), _TOKENS)
                 request = {
                     "layers": _layers(model, shape, layout),
                     "length": length,
                     "in_flight": in_flight,
+                    "batch": _TOKENS,
                     "memory": _MEMORY,
                     "state_mode": _mode(shape),
                 }

@@ -275,3 +275,14 @@ def test_an_estimate_takes_less_than_a_tenth_of_a_millisecond() -> None:
             estimate(model, _H100, shape)
         best = min(best, (time.thread_time() - start) / len(shapes))
     assert best < 100e-6
+
+
+def test_an_encoder_decoder_keeps_what_its_encoder_read_beside_what_its_decoder_wrote() -> None:
+    whisper = models.get("openai/whisper-large-v3")
+    result = estimate(whisper, _L4, EngineShape(max_num_seqs=64))
+    token = 32 * 2 * 20 * 64 * 2
+    assert (result.kv_per_token, result.state_per_sequence) == (token, 1500 * token)
+    assert (result.max_model_len, result.largest_max_model_len, result.verdict) == (448, 448, "fits")
+    # vLLM counts a whole batch of encoder tokens for a request (CrossAttentionSpec): 2048 here, and 448 of the decoder.
+    assert result.required_kv == (2048 + 448 + 16) * token
+    assert result.weights / GIB == pytest.approx(2.87, abs=0.02)

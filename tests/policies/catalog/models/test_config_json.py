@@ -6,7 +6,7 @@ import pytest
 
 from policies.catalog.models.config_json import from_config_json
 from policies.catalog.models.mapping import InvalidModel
-from policies.catalog.models.row import LinearAttention, Mla, Model, Moe, Quantization
+from policies.catalog.models.row import Encoder, LinearAttention, Mla, Model, Moe, Quantization
 
 _LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -195,3 +195,35 @@ def test_a_config_without_the_figures_says_which_are_missing() -> None:
     with pytest.raises(InvalidModel) as caught:
         _row(num_hidden_layers=..., vocab_size=...)
     assert str(caught.value) == "org/model: layers is missing; vocab_size is missing"
+
+
+def test_whisper_is_a_decoder_with_an_encoder_beside_it() -> None:
+    row = from_config_json(
+        {
+            "architectures": ["WhisperForConditionalGeneration"],
+            "model_type": "whisper",
+            "d_model": 384,
+            "decoder_attention_heads": 6,
+            "decoder_ffn_dim": 1536,
+            "decoder_layers": 4,
+            "encoder_attention_heads": 6,
+            "encoder_ffn_dim": 1536,
+            "encoder_layers": 4,
+            "max_source_positions": 1500,
+            "max_target_positions": 448,
+            "num_mel_bins": 80,
+            "vocab_size": 51865,
+        },
+        name="openai/whisper-tiny",
+        source="a test",
+        checked_on="2026-11-30",
+    )
+    assert (row.task, row.layers, row.max_position_embeddings, row.kv_heads, row.head_dim) == (
+        "transcribe",
+        4,
+        448,
+        6,
+        64,
+    )
+    assert row.encoder == Encoder(positions=1500, parameters=8_208_384)
+    assert row.parameters == pytest.approx(37_760_640, rel=0.0015)  # transformers' own count

@@ -54,6 +54,9 @@ _PUBLISHED = {
     "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8": 120,
     "openai/gpt-oss-20b": 21,
     "openai/gpt-oss-120b": 117,
+    "openai/whisper-large-v3": 1.55,
+    "openai/whisper-large-v3-turbo": 0.809,
+    "openai/whisper-small": 0.244,
     "zai-org/GLM-4.5-Air": 106,
     "zai-org/GLM-5-FP8": 744,
 }

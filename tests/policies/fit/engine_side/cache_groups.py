@@ -1,6 +1,6 @@
 """Runs in the engine environment: vLLM's own grouping of caches for layers described on standard input. Not a test.
 
-Reads a JSON list of requests {layers, length, in_flight, memory, state_mode}, a layer being {kind, block_size, heads, size,
+Reads a JSON list of requests {layers, length, in_flight, batch, memory, state_mode}, a layer being {kind, block_size, heads, size,
 bytes, window, page}; writes a JSON list of [num_blocks, maximum concurrency]. Imports nothing of the project: vLLM and the
 project's packages never meet in one interpreter.
 """
@@ -13,6 +13,7 @@ import torch
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_cache_interface import (
     ChunkedLocalAttentionSpec,
+    CrossAttentionSpec,
     FullAttentionSpec,
     MambaSpec,
     MLAAttentionSpec,
@@ -40,6 +41,8 @@ def _spec(layer):
         return SlidingWindowSpec(sliding_window=layer["window"], **common)
     if layer["kind"] == "chunked":
         return ChunkedLocalAttentionSpec(attention_chunk_size=layer["window"], **common)
+    if layer["kind"] == "cross":
+        return CrossAttentionSpec(**common)
     return FullAttentionSpec(**common)
 
 
@@ -48,6 +51,7 @@ def _answer(request):
     config.model_config.max_model_len = request["length"]
     config.scheduler_config.disable_hybrid_kv_cache_manager = False
     config.scheduler_config.max_num_batched_tokens = request["in_flight"]
+    config.scheduler_config.max_num_encoder_input_tokens = request["batch"]
     config.max_in_flight_tokens = request["in_flight"]
     config.cache_config.num_gpu_blocks_override = None
     config.cache_config.mamba_cache_mode = request["state_mode"]

@@ -1,0 +1,91 @@
+"""Words on pods that Karpenter does not read, or reads before a node could have them: names of before v1, and labels of GPU discovery.
+
+Not for: requirements of a NodePool (karpenter_objects.py), or selectors that no pool meets (placement.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from policies.facts import PodGroup, Stack
+from policies.facts.quantities import items, mapping
+from policies.finding import Problem, Rule, error, warning
+
+from ._values import dig, listed
+
+# Renamed with v1beta1 and v1 (https://karpenter.sh/docs/upgrading/v1-migration/).
+_OLD = {
+    "karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt",
+    "karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
+    "karpenter.sh/provisioner-name": "karpenter.sh/nodepool",
+}
+# Domains whose labels a DaemonSet puts on a node that is there: NVIDIA's GPU feature discovery, node feature discovery.
+_DISCOVERED = ("nvidia.com/", "feature.node.kubernetes.io/")
+
+
+def words(stack: Stack) -> Iterator[Problem]:
+    pools = stack.of_kind("NodePool", group="karpenter.sh/")
+    named = {key for pool in pools for key in _named(pool.spec)}
+    alone = bool(pools) and all(pool.kind == "karpenter" for pool in stack.pools)
+    for workload in stack.workloads:
+        for group in workload.pod_groups:
+            for key in sorted(_OLD.keys() & group.annotations.keys()):
+                yield warning(
+                    group.where,
+                    f"annotation {key} is not read since Karpenter 1.0: its pods are evicted like any others",
+                    f"write {_OLD[key]}",
+                )
+            asked = _asked(group)
+            for key in sorted(_OLD.keys() & asked):
+                yield error(
+                    group.where,
+                    f"it asks for nodes with label {key}, which Karpenter 1.0 and newer give to none",
+                    f"write {_OLD[key]}",
+                )
+            found = [key for key in sorted(asked - named) if key.startswith(_DISCOVERED)]
+            if found and alone:
+                yield warning(
+                    group.where,
+                    f"it asks for nodes with {listed(found)}, which feature discovery writes on a node that runs: Karpenter knows of no pool whose nodes will have it, and starts none",
+                    "ask by karpenter.k8s.aws/instance-gpu-name, or give the label to the NodePool's template",
+                )
+
+
+def _named(spec: Mapping[str, Any]) -> set[str]:
+    """Labels that a pool says its nodes have."""
+    requirements = map(mapping, items(dig(spec, "template", "spec", "requirements")))
+    return {*mapping(dig(spec, "template", "metadata", "labels")), *(str(each.get("key")) for each in requirements)}
+
+
+def _asked(group: PodGroup) -> set[str]:
+    """Labels without which the pod goes to no node."""
+    found = set(map(str, group.node_selector))
+    terms = items(
+        dig(
+            group.pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+        )
+    )
+    if len(terms) == 1:  # of several, any one will do
+        for each in map(mapping, items(mapping(terms[0]).get("matchExpressions"))):
+            if each.get("operator") in ("Exists", "Gt", "In", "Lt"):
+                found.add(str(each.get("key")))
+    return found
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="karpenter-words",
+        title="Pods speak to Karpenter in words that it reads",
+        why=(
+            "Karpenter 1.0 has other names for what keeps a pod where it is and for a pool's own label. And it plans a node from what NodePools and EC2 say: a label that feature "
+            "discovery finds on the running node is unknown to it, so that the node which would get the label is never started."
+        ),
+        check=words,
+        sources=(
+            "karpenter-provider-aws#6861",
+            "Azure/karpenter-provider-azure#1005",
+            "https://karpenter.sh/docs/concepts/scheduling/",
+        ),
+    ),
+)
