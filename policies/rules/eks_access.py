@@ -13,7 +13,7 @@ from typing import Any
 from policies.catalog.lookup import closest_names
 from policies.facts import AwsResource, Stack
 from policies.facts.quantities import items, mapping
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
 from ._values import listed
 
@@ -22,15 +22,12 @@ _SESSION = re.compile(r"arn:[^:]+:sts::(\d+):assumed-role/([^/]+)/")
 # Entries for nodes: EKS gives them their user name and groups (https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html).
 _OF_NODES = ("EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "HYBRID_LINUX", "HYPERPOD_LINUX")
 _TYPES = (*_OF_NODES, "EC2", "STANDARD")
+_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _ENTRY, _POLICY = "aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 
 def entries(stack: Stack) -> Iterator[Problem]:
-    modes = [
-        mapping(mapping(each.props).get("accessConfig")).get("authenticationMode")
-        for each in stack.aws
-        if each.type == "aws:eks/cluster:Cluster"
-    ]
+    modes = _modes(stack)
     for each in _of_type(stack, _ENTRY):
         props = mapping(each.props)
         yield from _kind(each.where, props)
@@ -54,6 +51,11 @@ def entries(stack: Stack) -> Iterator[Problem]:
                 "the cluster's authenticationMode is CONFIG_MAP, which knows no access entries",
                 "set authenticationMode to API or API_AND_CONFIG_MAP",
             )
+
+
+def _modes(stack: Stack) -> list[Any]:
+    clusters = _of_type(stack, "aws:eks/cluster:Cluster")
+    return [mapping(mapping(each.props).get("accessConfig")).get("authenticationMode") for each in clusters]
 
 
 def _of_type(stack: Stack, kind: str) -> Iterator[AwsResource]:
@@ -81,6 +83,9 @@ def nodes(stack: Stack) -> Iterator[Problem]:
         str(mapping(each.props).get("principalArn") or ""): (each, str(mapping(each.props).get("type") or "STANDARD"))
         for each in _of_type(stack, _ENTRY)
     }
+    modes = _modes(stack)
+    # A managed node group brings the entry of its role.
+    of_groups = {str(mapping(each.props).get("nodeRoleArn")).rpartition("/")[2] for each in _of_type(stack, _GROUP)}
     for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
         role = str(item.spec.get("role") or "")
         for arn, (entry, kind) in kinds.items() if role else ():
@@ -90,6 +95,13 @@ def nodes(stack: Stack) -> Iterator[Problem]:
                     f"it is of type {kind} and {item.where} starts nodes with this role: the API server does not let them in, and they stay outside",
                     "set type: EC2_LINUX, without groups",
                 )
+        absent = role and not any(arn.rpartition("/")[2] == role for arn in kinds)
+        if absent and modes == ["API"] and role not in of_groups:
+            yield warning(
+                item.where,
+                f"it starts nodes with role {role}, for which no access entry is seen, and the cluster takes nobody without one (authenticationMode API): they do not join",
+                "add an access entry of type EC2_LINUX for the role",
+            )
     for each in _of_type(stack, _POLICY):
         found = kinds.get(str(mapping(each.props).get("principalArn") or ""))
         if found and found[1] in _OF_NODES:
@@ -138,6 +150,7 @@ RULES: tuple[Rule, ...] = (
         check=nodes,
         sources=(
             "karpenter-provider-aws#7558",
+            "awslabs/ai-on-eks#111",
             "terraform-aws-modules/terraform-aws-eks#3274",
             "https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
         ),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies.catalog.lookup import closest_names
 from policies.facts import Stack
 from policies.facts.command_line import flat_words, in_one_word, taken_apart
 from policies.facts.quantities import items, mapping, whole
@@ -42,6 +43,24 @@ def words(stack: Stack) -> Iterator[Problem]:
             added = _OF_SET if workload.kind in ("LeaderWorkerSet", "LLMInferenceService") else ()
             for message, mend in _judged(main, before(vllm_version(stack, workload), "0.9.0"), added):
                 yield error(engine.where, message, mend)
+        for group in workload.pod_groups if workload.kind == "LeaderWorkerSet" else ():
+            for message, mend in _scripts(group.main_container):
+                yield error(group.where, message, mend)
+
+
+def _scripts(container: Mapping[str, Any]) -> Iterator[Found]:
+    """What Kubernetes leaves of a shell's script, where a name in capitals is no variable that the container has: the shell takes
+    $(NAME) for a command."""
+    line = [str(word) for key in ("command", "args") for word in items(container.get(key))]
+    at = _script(line) if line else None
+    known = {*_OF_SET, *(str(mapping(entry).get("name")) for entry in items(container.get("env")))}
+    for name in _PUT_IN.findall(line[at]) if at is not None and not container.get("envFrom") else ():
+        if name.isupper() and name not in known and not _SERVICES.search(name):
+            near = closest_names(name, known, 1)
+            yield (
+                f"its script has $({name}), and the container has no environment variable {name}: the shell runs a command of that name, and finds none",
+                f"write $({near[0]})" if near else f"give it {name}; the leader's address is $(LWS_LEADER_ADDRESS)",
+            )
 
 
 def _judged(container: Mapping[str, Any], old: bool, added: tuple[str, ...]) -> Iterator[Found]:

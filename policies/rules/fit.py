@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from policies.catalog import instances
+from policies.catalog import gpus, instances
 from policies.catalog.instance_row import Instance
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
@@ -20,9 +20,10 @@ from policies.fit import EngineShape, MemoryEstimate, advice, divisible, estimat
 from policies.fit import engine as fit_engine
 
 from ._engines import Seat, on_gpus, physical_share
-from ._values import amount
+from ._values import a, amount
 
 _GIB = 1 << 30
+_LARGEST = max(gpus.GPUS, key=lambda row: row.memory_mib)
 _EXAMPLES = 3
 
 
@@ -38,6 +39,8 @@ def estimate_of(seat: Seat) -> MemoryEstimate | None:
 def memory(stack: Stack) -> Iterator[Problem]:
     for seat in on_gpus(stack):
         found = estimate_of(seat)
+        if seat.device is None:
+            yield from _on_any(seat)
         if found is None or seat.row is None or seat.device is None:
             continue
         if seat.shape.kv_cache_memory_bytes:
@@ -51,6 +54,19 @@ def memory(stack: Stack) -> Iterator[Problem]:
         else:
             band = f"the estimate may be off by {_gib(found.error_band)}"
             yield warning(seat.engine.where, f"{message} ({band}, so it may or may not start)", _mend(seat, found))
+
+
+def _on_any(seat: Seat) -> Iterator[Problem]:
+    """Weights that no GPU holds, whichever one the engine gets."""
+    if seat.row is None or divisible.divisibility(seat.row, seat.shape) or seat.engine.pipeline > seat.row.layers:
+        return
+    found = estimate(seat.row, _LARGEST.memory_mib, seat.shape, _LARGEST.name, _LARGEST.compute_capability)
+    if found.weights > found.total:
+        yield error(
+            seat.engine.where,
+            f"{seat.row.name} puts weights of {_gib(found.weights)} on each GPU of its engine, and the largest there is, {a(_LARGEST.name)}, has {_gib(found.total)}",
+            "spread it over more GPUs (tensor_parallel_size, pipeline_parallel_size)",
+        )
 
 
 def _stated_cache(seat: Seat, found: MemoryEstimate, cache: int) -> Iterator[Problem]:

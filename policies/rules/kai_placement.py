@@ -13,6 +13,7 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
+from ._lost import lost
 from ._values import listed
 
 _TOPOLOGY = "kai.scheduler/topology"
@@ -50,9 +51,7 @@ def _placed(
         )
         return
     if levels and str(name) not in levels:
-        near = closest_names(str(name), levels, 1)
-        if near:
-            yield error(where, f"topology '{name}' is not there: its pods stay pending", f"did you mean '{near[0]}'?")
+        yield from lost(where, "Topology", str(name), levels, (str(name),), "its pods stay pending")
         return
     for key, label in asked.items():
         have = levels.get(str(name))

@@ -37,7 +37,8 @@ def gpu_count(stack: Stack) -> Iterator[Problem]:
                 "use another type, or a managed node group",
             )
         for name in unsure:
-            yield error(
+            # Beside types whose GPUs are counted, pods with GPUs go to those.
+            yield (error if len(unseen) + len(unsure) == len(found) else warning)(
                 pool.where,
                 f"EC2 has reported no GPU for {name} (karpenter-provider-aws#8368, open), and where it does Karpenter never starts one for a pod that asks "
                 "for nvidia.com/gpu",

@@ -12,7 +12,9 @@ from policies.facts import PodGroup, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
+from ._places import places
 from ._values import dig, listed
+from .pool_types import other_accelerator
 
 # Renamed with v1beta1 and v1 (https://karpenter.sh/docs/upgrading/v1-migration/).
 _OLD = {
@@ -21,6 +23,7 @@ _OLD = {
     "karpenter.sh/provisioner-name": "karpenter.sh/nodepool",
 }
 # Domains whose labels a DaemonSet puts on a node that is there: NVIDIA's GPU feature discovery, node feature discovery.
+_TYPES = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
 _DISCOVERED = ("nvidia.com/", "feature.node.kubernetes.io/")
 
 
@@ -50,6 +53,33 @@ def words(stack: Stack) -> Iterator[Problem]:
                     f"it asks for nodes with {listed(found)}, which feature discovery writes on a node that runs: Karpenter knows of no pool whose nodes will have it, and starts none",
                     "ask by karpenter.k8s.aws/instance-gpu-name, or give the label to the NodePool's template",
                 )
+
+
+def chips(stack: Stack) -> Iterator[Problem]:
+    """Pods that ask for NVIDIA's GPUs of pools whose instances have others."""
+    strange = {
+        item.name: others for item in stack.of_kind("NodePool", group="karpenter.sh/") if (others := _others(item.spec))
+    }
+    index = places(stack)
+    for workload in stack.workloads if strange else ():
+        for group in workload.pod_groups:
+            pools = index.open(group) if group.node_selector and group.limits.get("nvidia.com/gpu") else ()
+            if pools and all(pool.kind == "karpenter" and pool.name in strange for pool in pools):
+                yield error(
+                    group.where,
+                    f"it asks for nvidia.com/gpu, and {pools[0].where} starts {listed(strange[pools[0].name])}, which have accelerators of other makers: no instance has enough resources",
+                    "choose a family with NVIDIA GPUs (g4dn, g5, g6, g6e, p5)",
+                )
+
+
+def _others(spec: Mapping[str, Any]) -> list[str]:
+    """Families or types of a pool, where all of them have accelerators of other makers."""
+    for each in map(mapping, items(dig(spec, "template", "spec", "requirements"))):
+        values = [str(value) for value in items(each.get("values"))]
+        chosen = each.get("operator") == "In" and str(each.get("key")) in _TYPES
+        if chosen and values and all(other_accelerator(value) for value in values):
+            return values
+    return []
 
 
 def _named(spec: Mapping[str, Any]) -> set[str]:
@@ -87,5 +117,12 @@ RULES: tuple[Rule, ...] = (
             "Azure/karpenter-provider-azure#1005",
             "https://karpenter.sh/docs/concepts/scheduling/",
         ),
+    ),
+    Rule(
+        id="karpenter-chips",
+        title="A pool's instances have the GPUs that its pods ask for",
+        why="G4ad has AMD's GPUs, inf2 and trn1 AWS' own chips: they advertise other resources than nvidia.com/gpu, and Karpenter starts none of them for it.",
+        check=chips,
+        sources=("karpenter-provider-aws#7754", "karpenter-provider-aws#5676"),
     ),
 )

@@ -13,7 +13,7 @@ from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import listed
+from ._values import dig, listed, releases
 from .kuberay_cluster import _GO_DURATION, SOURCE, cluster_spec
 
 TIMEOUT = "ray.io/initializing-timeout"
@@ -120,13 +120,19 @@ def _submitters(spec: Mapping[str, Any]) -> list[Any]:
 
 
 def gates(stack: Stack) -> Iterator[Problem]:
+    operators = releases(stack, "kuberay-operator")
+    switched = {
+        str(mapping(gate).get("name")): mapping(gate).get("enabled") is True
+        for release in operators
+        for gate in items(dig(release.values, "featureGates"))
+    }
     for workload in stack.workloads:
         spec = cluster_spec(workload) if workload.by_kuberay else {}
         for key, gate in _GATED.items():
-            if spec.get(key):
-                yield warning(
+            if spec.get(key) and not switched.get(gate):
+                yield (error if operators else warning)(
                     workload.where,
-                    f"{key} needs KubeRay's gate {gate}, which is off by default; KubeRay refuses the cluster without it",
+                    f"{key} needs KubeRay's gate {gate}, which is off{'' if operators else ' by default'}; KubeRay refuses the cluster without it",
                     f"set software.kuberay.feature_gates: {{{gate}: true}}",
                 )
         if workload.kind == "RayService" and spec.get("upgradeStrategy"):

@@ -66,13 +66,19 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
+def no_resource(name: str) -> str | None:
+    """What to do about a name that no resource can have; None for one that can."""
+    if name in _STANDARD or name.startswith("hugepages-") or _QUALIFIED.fullmatch(name):
+        return None
+    near = [each for each in _OTHERS if name.lower().endswith(each.rsplit("/", 1)[-1])]
+    near = near or list(closest_names(name, _STANDARD, 1))
+    return f"use '{near[0]}'" if near else "use cpu, memory, or a name such as nvidia.com/gpu"
+
+
 @lru_cache(maxsize=4096, typed=True)
 def _problems(resource: str, limit: Any, request: Any) -> tuple[tuple[str, str], ...]:
     """(message after the container's name, mend) for one resource. Kept: a thousand pods ask for the same few."""
-    if resource not in _STANDARD and not resource.startswith("hugepages-") and not _QUALIFIED.fullmatch(resource):
-        near = [name for name in _OTHERS if resource.lower().endswith(name.rsplit("/", 1)[-1])]
-        near = near or list(closest_names(resource, _STANDARD, 1))
-        mend = f"use '{near[0]}'" if near else "use cpu, memory, or a name such as nvidia.com/gpu"
+    if mend := no_resource(resource):
         return ((f" asks for '{resource}': no resource of Kubernetes, and names of others have a domain", mend),)
     stated = (("limit", limit), ("request", request))
     alone = [(f": {kind} {found[0]}", found[1]) for kind, value in stated if (found := _alone(resource, value))]

@@ -20,7 +20,13 @@ _WELL_FORMED = re.compile(r"[a-z][a-z0-9-]*\.(nano|micro|small|medium|large|meta
 # Families with accelerators: for these the catalog is meant to be complete, and a miss is a mistake.
 _ACCELERATED = re.compile(r"(g\d|gr\d|p\d|inf\d|trn\d|dl\d|vt\d)")
 # Neuron, Gaudi, Qualcomm, Xilinx and AMD.
-_OTHER_ACCELERATOR = re.compile(r"(inf\d|trn\d|dl\d|vt\d|g4ad|f\d)[a-z0-9-]*\.", re.IGNORECASE)
+_OTHER_ACCELERATOR = re.compile(r"(inf\d|trn\d|dl\d|vt\d|g4ad|f\d)[a-z0-9-]*(\.|$)", re.IGNORECASE)
+
+
+def other_accelerator(name: str) -> str | None:
+    """The beginning of an instance type, or of a family, whose accelerators are no NVIDIA GPUs; None for others."""
+    found = _OTHER_ACCELERATOR.match(name)
+    return found[1] if found is not None else None
 
 
 def rows(pool: NodePool) -> list[Instance]:
@@ -57,13 +63,9 @@ def known(stack: Stack) -> Iterator[Problem]:
                 if row.name != name:
                     yield error(pool.where, f"instance type '{name}' is none: EC2 writes '{row.name}'", "write it so")
             except UnknownRow as miss:
-                other = _OTHER_ACCELERATOR.match(name)
+                other = other_accelerator(name)
                 if other is not None:
-                    yield error(
-                        pool.where,
-                        f"instance type '{name}' has no NVIDIA GPU: {other[1]} are accelerators of other makers, which neither GPU Operator nor the images here drive",
-                        "use a type with NVIDIA GPUs, of g4dn, g5, g6, g6e, g7e, p4d, p5 or p6",
-                    )
+                    yield _of_others(stack, pool, name, other)
                     continue
                 plain = _WELL_FORMED.fullmatch(name) and not _ACCELERATED.match(name)
                 if plain:
@@ -74,6 +76,23 @@ def known(stack: Stack) -> Iterator[Problem]:
                     )
                 else:
                     yield error(pool.where, *unknown(miss, "use a type of the catalog"))
+
+
+def _of_others(stack: Stack, pool: NodePool, name: str, family: str) -> Problem:
+    """Beside engines of this stack such a type is a mistake; in a cluster that others share it may be meant, with an image that drives it."""
+    image, neuron = pool.ami_type or "CUSTOM", family.lower().startswith(("inf", "trn"))
+    if image != "CUSTOM" and ("NVIDIA" in image or (neuron and "NEURON" not in image)):
+        fitting = "an AMI type with NEURON (AL2023_x86_64_NEURON)" if neuron else "an image with that maker's driver"
+        return error(
+            pool.where,
+            f"instance type '{name}' has no NVIDIA GPU, and AMI type {image} no driver for what it has",
+            f"use {fitting}",
+        )
+    return (error if stack.complete else warning)(
+        pool.where,
+        f"instance type '{name}' has no NVIDIA GPU: {family} are accelerators of other makers, which neither GPU Operator nor the images here drive",
+        "use a type with NVIDIA GPUs, of g4dn, g5, g6, g6e, g7e, p4d, p5 or p6",
+    )
 
 
 def together(stack: Stack) -> Iterator[Problem]:

@@ -6,13 +6,14 @@ Not for: what workloads need of them (queue_shares.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from policies.facts import Queue, Stack
-from policies.facts.quantities import quantity
+from policies.facts.quantities import items, mapping, quantity
 from policies.finding import Problem, Rule, error, warning
 
 from ._values import amount, before, gib
+from .pod_resources import no_resource
 
 SHOWN = (("gpu", "GPUs", amount), ("cpu", "CPU cores", lambda m: amount(m / 1000)), ("memory", "of memory", gib))
 
@@ -30,6 +31,26 @@ def names(stack: Stack) -> Iterator[Problem]:
                 f"'{queue.name}' is no name of a Kubernetes object of at most {_MOST_CHARACTERS} characters: lower-case letters, digits, '-' and '.'",
                 f"call it '{better}'" if better else "use such a name",
             )
+
+
+def resources(stack: Stack) -> Iterator[Problem]:
+    """Quantities of Volcano's and Kueue's queues under names that no pod asks for."""
+    for item in stack.of_kind("Queue", group="scheduling.volcano.sh/"):
+        for field in ("capability", "deserved", "guarantee"):
+            given = mapping(item.spec.get(field))
+            yield from _odd(item.where, field, mapping(given.get("resource")) if field == "guarantee" else given)
+    for item in stack.of_kind("ClusterQueue", group="kueue.x-k8s.io/"):
+        for group in map(mapping, items(item.spec.get("resourceGroups"))):
+            yield from _odd(
+                item.where, "coveredResources", [str(name) for name in items(group.get("coveredResources"))]
+            )
+
+
+def _odd(where: str, field: str, names: Iterable[str]) -> Iterator[Problem]:
+    for name in names:
+        mend = no_resource(str(name)) if name != "pods" else None
+        if mend is not None:
+            yield warning(where, f"its {field} has '{name}', which no pod asks for: it bounds nothing", mend)
 
 
 def own(stack: Stack) -> Iterator[Problem]:
@@ -132,5 +153,12 @@ RULES: tuple[Rule, ...] = (
         ),
         check=parts,
         sources=("volcano#4818", "volcano v1.13.1 and v1.15.1: pkg/scheduler/plugins/capacity"),
+    ),
+    Rule(
+        id="queue-resources",
+        title="Queues count resources that pods ask for",
+        why="A queue's quantities are a map of any names. One that no pod can ask for, such as mem or gpu, bounds nothing in Volcano, and leaves what was meant uncovered in Kueue.",
+        check=resources,
+        sources=("volcano#4867",),
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from policies.catalog import objects
 from policies.catalog.lookup import closest_names
 from policies.facts import Object, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
@@ -36,6 +37,7 @@ def scalers(stack: Stack) -> Iterator[Problem]:
                 "let Ray's autoscaler add pods (autoscaling, replicas.min and max of the models)",
             )
             continue
+        yield from _served(item, kind, str(target.get("apiVersion") or ""))
         mine = plain.get((item.namespace, kind, name))
         if mine is None:
             names = [w.name for w in stack.workloads if w.namespace == item.namespace and w.kind == kind]
@@ -46,6 +48,18 @@ def scalers(stack: Stack) -> Iterator[Problem]:
                 )
         elif item.kind == "HorizontalPodAutoscaler":
             yield from _requests(item, mine)
+
+
+def _served(item: Object, kind: str, given: str) -> Iterator[Problem]:
+    """The version of the kind, where its CRD is known."""
+    group, _, version = given.rpartition("/")
+    shape = objects.kind(group, kind) if group else None
+    if shape is not None and version not in shape.versions:
+        yield error(
+            item.where,
+            f"it scales a {kind} of {given}, and {group} serves {listed(shape.versions)}: nothing of that name is found",
+            f"write {group}/{next(iter(shape.versions))}",
+        )
 
 
 def _requests(item: Object, workload: Workload) -> Iterator[Problem]:

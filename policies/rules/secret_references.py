@@ -6,6 +6,8 @@ stated and no others.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,6 +46,26 @@ def keys(stack: Stack) -> Iterator[Problem]:
                         f"{what} is key '{key}' of Secret '{name}', which has {listed(sorted(have))}: its pods stay in CreateContainerConfigError",
                         f"did you mean '{near[0]}'?" if near else "name a key that it has, or add the key to it",
                     )
+
+
+def encoded(stack: Stack) -> Iterator[Problem]:
+    """Values under data are base64; the value itself is never shown."""
+    for item in stack.of_kind("Secret", group="v1"):
+        for key, value in sorted(mapping(item.manifest.get("data")).items()):
+            if isinstance(value, str) and not _base64(value):
+                yield error(
+                    item.where,
+                    f"its data '{key}' is no base64: the API server refuses the Secret",
+                    "put the value as it is under stringData, or encode it",
+                )
+
+
+def _base64(text: str) -> bool:
+    try:
+        base64.b64decode("".join(text.split("\n")), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
 
 
 def _asked(group: PodGroup) -> Iterator[tuple[str, str, str]]:
@@ -165,5 +187,12 @@ RULES: tuple[Rule, ...] = (
         ),
         check=keys,
         sources=("https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-environment-variables",),
+    ),
+    Rule(
+        id="secret-data",
+        title="Values under a Secret's data are base64",
+        why="data holds encoded values, stringData the values themselves. A token, or a variable that nobody has replaced, under data is refused, or decoded into something else.",
+        check=encoded,
+        sources=("ogx-ai/ogx PR#1914", "https://kubernetes.io/docs/concepts/configuration/secret/"),
     ),
 )

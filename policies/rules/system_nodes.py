@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import NodePool, Stack
+from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
+from ._values import chart_name, dig
 from .capacity import demands, nodes_of
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -61,6 +63,8 @@ def _unfit(pool: NodePool) -> str:
 
 def scaled(stack: Stack) -> Iterator[Problem]:
     """Managed pools with room to grow and nobody who makes them grow."""
+    if not stack.complete:
+        yield from _unscaled(stack)
     if not stack.complete or stack.autoscaler not in _AUTOSCALERS:
         return
     needs = {demand.pool.name: nodes_of(demand.rest) for demand in demands(stack)}
@@ -82,6 +86,27 @@ def scaled(stack: Stack) -> Iterator[Problem]:
                 pool.where,
                 f"it has {kept(pool)} nodes and max {most}, and {adds}",
                 f"set max to {max(1, kept(pool))}, or {mend}" if kept(pool) else f"set min, or {mend}",
+            )
+
+
+def _unscaled(stack: Stack) -> Iterator[Problem]:
+    """GPU groups of a program that makes the cluster as well, and brings nobody who raises their size."""
+    made_here = any(each.type == "aws:eks/cluster:Cluster" for each in stack.aws)
+    images = [
+        str(mapping(each).get("image"))
+        for item in stack.of_kind("Deployment")
+        for each in items(dig(item.spec, "template", "spec", "containers"))
+    ]
+    there = [*images, *(chart_name(release) for release in stack.releases)]
+    if not made_here or any("cluster-autoscaler" in name for name in there):
+        return
+    for pool in stack.pools:
+        starts = max(pool.min, pool.desired or 0)
+        if pool.kind == "managed" and pool.gpus_per_node and (pool.max or 0) > starts:
+            yield warning(
+                pool.where,
+                f"it starts with {starts} nodes and may have {pool.max}, and nothing of this stack raises its size: EKS itself never does, and Karpenter leaves node groups alone",
+                "install cluster-autoscaler, or set maxSize to what it starts with",
             )
 
 
