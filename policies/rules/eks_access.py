@@ -85,7 +85,8 @@ def nodes(stack: Stack) -> Iterator[Problem]:
     }
     modes = _modes(stack)
     # A managed node group brings the entry of its role.
-    of_groups = {str(mapping(each.props).get("nodeRoleArn")).rpartition("/")[2] for each in _of_type(stack, _GROUP)}
+    arns = [*kinds, *(str(mapping(each.props).get("nodeRoleArn") or "") for each in _of_type(stack, _GROUP))]
+    all_known = all(arn.startswith("arn:") for arn in arns)
     for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
         role = str(item.spec.get("role") or "")
         for arn, (entry, kind) in kinds.items() if role else ():
@@ -95,8 +96,8 @@ def nodes(stack: Stack) -> Iterator[Problem]:
                     f"it is of type {kind} and {item.where} starts nodes with this role: the API server does not let them in, and they stay outside",
                     "set type: EC2_LINUX, without groups",
                 )
-        absent = role and not any(arn.rpartition("/")[2] == role for arn in kinds)
-        if absent and modes == ["API"] and role not in of_groups:
+        absent = bool(role) and not any(arn.rpartition("/")[2] == role for arn in arns)
+        if absent and all_known and modes == ["API"]:
             yield warning(
                 item.where,
                 f"it starts nodes with role {role}, for which no access entry is seen, and the cluster takes nobody without one (authenticationMode API): they do not join",

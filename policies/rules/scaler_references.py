@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from policies.catalog import objects
 from policies.catalog.lookup import closest_names
 from policies.facts import Object, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping
@@ -21,6 +20,13 @@ from ._values import listed
 from .pod_resources import containers
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+_APPS = "apps/v1"
+_VERSIONS = {
+    "Deployment": _APPS,
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1",
+    "ReplicaSet": _APPS,
+    "StatefulSet": _APPS,
+}
 _WITHOUT_SCALE = ("RayCluster", "RayJob", "RayService")
 Pods = Sequence[tuple[Workload, PodGroup, Mapping[str, str]]]
 
@@ -51,14 +57,17 @@ def scalers(stack: Stack) -> Iterator[Problem]:
 
 
 def _served(item: Object, kind: str, given: str) -> Iterator[Problem]:
-    """The version of the kind, where its CRD is known."""
-    group, _, version = given.rpartition("/")
-    shape = objects.kind(group, kind) if group else None
-    if shape is not None and version not in shape.versions:
+    """KEDA looks a kind up by group and version, and takes apps/v1 where none is given; the HPA controller looks at the group alone."""
+    wanted = _VERSIONS.get(kind)
+    group, version = given.rpartition("/")[::2]
+    if wanted is None or (not given and wanted == _APPS):
+        return
+    apart = group != wanted.rpartition("/")[0]
+    if apart or (item.kind == "ScaledObject" and wanted != _APPS and version != wanted.rpartition("/")[2]):
         yield error(
             item.where,
-            f"it scales a {kind} of {given}, and {group} serves {listed(shape.versions)}: nothing of that name is found",
-            f"write {group}/{next(iter(shape.versions))}",
+            f"scaleTargetRef names {kind} of {given or _APPS + ', which is taken where no apiVersion is given,'} and there is none: nothing is scaled",
+            f"set scaleTargetRef.apiVersion: {wanted}",
         )
 
 
@@ -177,6 +186,8 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
             "kuberay: CRDs of v1.7.0 (subresources: status)",
+            "llm-d/llm-d-autoscaling PR#1517",
+            "keda: apis/keda/v1alpha1/gvkr.go",
         ),
     ),
     Rule(

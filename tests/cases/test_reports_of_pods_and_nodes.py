@@ -124,6 +124,7 @@ SCALER = release("cluster-autoscaler", "9.52.1", "kube-system", {"autoDiscovery"
     [
         pytest.param("eks-node-entry", [API, *objects(POOL)], [API, entry(type="EC2_LINUX"), *objects(POOL)], id="awslabs/ai-on-eks#111"),
         pytest.param("eks-node-entry", [API, *objects(POOL)], [API, *group(nodeRoleArn="arn:aws:iam::123456789012:role/KarpenterNodeRole"), *objects(POOL)], id="an entry that a node group brings"),
+        pytest.param("eks-node-entry", [API, *objects(POOL)], [API, entry("not known yet"), *objects(POOL)], id="an entry for a role that is not made yet"),
         pytest.param("pool-scaled", [aws(CLUSTER), *GROWS], [aws(CLUSTER), *GROWS, SCALER], id="modelplaneai/modelplane#166"),
         pytest.param("pool-scaled", [aws(CLUSTER), *GROWS], [aws(CLUSTER), *group(scalingConfig={"minSize": 4, "maxSize": 4, "desiredSize": 4})], id="a group of one size"),
     ],
