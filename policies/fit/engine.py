@@ -11,9 +11,21 @@ from typing import Any, Literal
 from policies.catalog import gpus, models
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
-from policies.facts.quantities import real, whole
+from policies.facts.quantities import items, mapping, real, whole
 from policies.facts.records import Engine, NodePool, PodGroup
 from policies.fit.shape import EngineShape
+
+# KV connectors of 0.29.0 without SupportsHMA: they carry caches of one kind only, and vLLM turns its hybrid manager off for them.
+# LMCacheMPConnector comes from the installed LMCache, which may have it.
+_ONE_KIND = ("ExampleConnector", "FlexKVConnectorV1", "HF3FSKVConnector", "LMCacheConnectorV1", "MoRIIOConnector")
+
+
+def one_kind(kv_transfer: Mapping[str, Any] | None) -> str | None:
+    """The first connector in a kv_transfer_config that carries caches of one kind only."""
+    config = mapping(kv_transfer)
+    inner = items(mapping(config.get("kv_connector_extra_config")).get("connectors"))
+    names = (str(mapping(part).get("kv_connector") or "") for part in (config, *inner))
+    return next((name for name in names if name in _ONE_KIND), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,7 @@ def shape_of(engine: Engine, inline: Mapping[str, Any] | None = None) -> EngineS
         kv_cache_memory_bytes=whole(args.get("kv_cache_memory_bytes")),
         mm_items=_images(args.get("limit_mm_per_prompt")),
         pipeline_partition=_partition(engine.env.get("VLLM_PP_LAYER_PARTITION")),
+        hybrid_cache=args.get("disable_hybrid_kv_cache_manager") is not True and not one_kind(engine.kv_transfer),
     )
 
 

@@ -146,6 +146,7 @@ def relevant(shape: EngineShape) -> EngineShape:
         kv_cache_dtype=shape.kv_cache_dtype,
         block_size=shape.block_size,
         num_speculative_tokens=shape.num_speculative_tokens,
+        hybrid_cache=shape.hybrid_cache,
     )
 
 
@@ -169,6 +170,10 @@ def _layout(model: Model, shape: EngineShape) -> CacheLayout | None:
         step = max(block, 128) if model.mla else block
         block = step * ceil(max(states.values()) / (step * min(tokens[kind] for kind in attention)))
     pages = {kind: ceil(block * tokens[kind]) for kind in attention}
+    if not shape.hybrid_cache and len(attention) > 1 and set(attention) <= {"full", "sliding", "chunked"}:
+        # One group that keeps every token, whatever the windows (unify_hybrid_kv_cache_specs); a page is the layers' mean.
+        page = ceil(sum(pages[kind] * len(by_kind[kind]) for kind in attention) / model.layers)
+        return CacheLayout(page, (LayerCache("full", page / block, 0, block, tuple(range(model.layers)), 1, None),))
     page = max(pages.values(), default=max(states.values()))
     sizes = _group_counts({kind: len(layers) for kind, layers in by_kind.items()})
     caches = []

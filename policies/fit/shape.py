@@ -22,7 +22,8 @@ class EngineShape:
     lora_slots: max_loras of an engine with LoRA, 0 without. draft_model: of speculative decoding, with
     num_speculative_tokens. cpu_offload_gb: GiB of weights a GPU that are kept in host memory.
     kv_cache_memory_bytes: overrides gpu_memory_utilization. mm_items: most images a prompt may hold, 0 for none.
-    pipeline_partition: VLLM_PP_LAYER_PARTITION, layers of each pipeline rank.
+    pipeline_partition: VLLM_PP_LAYER_PARTITION, layers of each pipeline rank. hybrid_cache: layers with a window keep no
+    more than it; without vLLM's hybrid KV cache manager every layer keeps all tokens.
     """
 
     tensor_parallel_size: int = 1
@@ -48,6 +49,7 @@ class EngineShape:
     kv_cache_memory_bytes: int | None = None
     mm_items: int = 1
     pipeline_partition: tuple[int, ...] = ()
+    hybrid_cache: bool = True
 
     @property
     def gpus(self) -> int:

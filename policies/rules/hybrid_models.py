@@ -9,13 +9,16 @@ from collections.abc import Iterator
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, switch, whole
+from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
+from policies.fit.divisible import divisibility
+from policies.fit.engine import one_kind
+from policies.fit.kv_cache import cache_layout
 
 from ._engines import Seat, seats
 from .engine_values import as_read
 
-# Classes of 0.29.0 without SupportsHMA. LMCacheMPConnector comes from the installed LMCache, which may have it.
-_ONE_KIND = ("ExampleConnector", "FlexKVConnectorV1", "HF3FSKVConnector", "LMCacheConnectorV1", "MoRIIOConnector")
+_LMCACHE, _CHUNK = "LMCacheMPConnector", 256  # the server's --chunk-size by default
 _MANAGER = "disable_hybrid_kv_cache_manager"
 
 
@@ -33,10 +36,10 @@ def hybrid(stack: Stack) -> Iterator[Problem]:
 
 def _wrong(seat: Seat) -> Iterator[tuple[str, str]]:
     args = seat.args
-    without = [name for name in _connectors(seat) if name in _ONE_KIND]
+    without = one_kind(seat.engine.kv_transfer)
     if without:
         yield (
-            f"{without[0]} carries caches of one kind only",
+            f"{without} carries caches of one kind only",
             "use NixlConnector, MooncakeConnector or OffloadingConnector, or leave kv_transfer_config out",
         )
     if switch(args.get(_MANAGER)):
@@ -60,10 +63,51 @@ def _wrong(seat: Seat) -> Iterator[tuple[str, str]]:
         )
 
 
+def blocks(stack: Stack) -> Iterator[Problem]:
+    """The block of a hybrid model is as long as its state is large: hundreds or thousands of tokens."""
+    for seat in seats(stack):
+        row, layout = seat.row, None
+        if row is not None and (row.mamba or row.linear_attention) and not divisibility(row, seat.shape):
+            layout = cache_layout(row, seat.shape)
+        size = max((cache.block_size for cache in layout.caches), default=0) if layout else 0
+        if row is None or not size:
+            continue
+        length = whole(seat.args.get("max_model_len"))
+        asked = switch(seat.args.get("enable_prefix_caching")) and not seat.args.get("prefix_match_unit")
+        if asked and length is not None and 0 < length < size:
+            yield warning(
+                seat.engine.where,
+                f"enable_prefix_caching keeps whole blocks, which {row.name} has of {size} tokens beside its states, and max_model_len is {length}: "
+                "no prompt fills one and nothing is ever found again",
+                f"raise max_model_len well above {size}, or leave enable_prefix_caching out",
+            )
+        if _LMCACHE in _connectors(seat):
+            chunk = _chunk(seat)
+            if chunk % size:
+                yield warning(
+                    seat.engine.where,
+                    f"{_LMCACHE} takes chunks that are a multiple of vLLM's block, which {row.name} has of {size} tokens beside its states, and LMCache's are {chunk}: it refuses to start",
+                    f"start LMCache's server with --chunk-size {size}, and one for each model whose blocks differ",
+                )
+
+
 def _connectors(seat: Seat) -> list[str]:
     config = mapping(seat.engine.kv_transfer)
     inner = items(mapping(config.get("kv_connector_extra_config")).get("connectors"))
     return [str(part.get("kv_connector") or "") for part in (config, *map(mapping, inner))]
+
+
+def _chunk(seat: Seat) -> int:
+    """The chunk of LMCache's server beside the engine, if one is; elsewhere it is taken to be the default."""
+    pod = seat.group.pod if seat.group is not None else {}
+    for container in map(mapping, items(pod.get("containers"))):
+        given = words(container)
+        for number, word in enumerate(given):
+            name, _, value = word.partition("=")
+            if name == "--chunk-size" and "lmcache" in " ".join(given):
+                size = whole(value or (given[number + 1] if number + 1 < len(given) else None))
+                return size or _CHUNK
+    return _CHUNK
 
 
 RULES: tuple[Rule, ...] = (
@@ -76,5 +120,15 @@ RULES: tuple[Rule, ...] = (
         ),
         check=hybrid,
         sources=("LMCache PR#1436", "vllm 0.29.0: config/vllm.py, model_executor/models/config.py MambaModelConfig"),
+    ),
+    Rule(
+        id="hybrid-blocks",
+        title="Blocks of a hybrid model are shorter than prompts, and divide what caches them elsewhere",
+        why=(
+            "vLLM makes the attention block long enough to be as large as a state: 784 tokens for Qwen3.5-27B, 4160 for Nemotron 3 Super. Prefixes are found by whole "
+            "blocks, and LMCache's server has one chunk size, 256 by default, of which the block must be a divisor."
+        ),
+        check=blocks,
+        sources=("vllm#48401", "LMCache#4782", "vllm 0.29.0: platforms/interface.py _align_hybrid_block_size"),
     ),
 )

@@ -6,16 +6,19 @@ Not for: prefill and decode as a pair (disaggregation.py), or sizes of caches (c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from policies.catalog.kv_connector_keys import KEYS
 from policies.catalog.lookup import closest_names
 from policies.facts import Engine, Stack
-from policies.facts.quantities import items, mapping
+from policies.facts.quantities import items, mapping, switch
 from policies.finding import Problem, Rule, error, warning
+from policies.fit.engine import one_kind
 
 from ._engines import Seat, seats, vllm_version
 from ._values import before
+from .engine_values import as_read
 
 NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 # vllm/distributed/kv_transfer/kv_connector/factory.py, of this version; and what earlier ones had.
@@ -43,6 +46,8 @@ CONNECTORS = (
 # ray/llm/_internal/serve/engines/vllm/kv_transfer/factory.py, 2.60.0; others get no set-up of ports and ids.
 _RAY_CONNECTORS = ("LMCacheConnectorV1", "MoRIIOConnector", "MultiConnector", "NixlConnector")
 _SEVERAL = "MultiConnector"
+_MANAGER = "disable_hybrid_kv_cache_manager"
+_LMCACHE = "lmcache."  # the installed LMCache brings the connector, and may read more
 _ROLES = ("kv_producer", "kv_consumer", "kv_both")
 
 
@@ -78,6 +83,14 @@ def connectors(stack: Stack) -> Iterator[Problem]:
             name = str(part.get("kv_connector") or "")
             if name and name not in CONNECTORS and not part.get("kv_connector_module_path"):
                 yield from _no_connector(stack, seat, name)
+            yield from _keys(stack, seat, part)
+        alone = one_kind(config)
+        if alone and switch(seat.args.get(_MANAGER)) is False and as_read(stack, seat):
+            yield error(
+                engine.where,
+                f"{_MANAGER} is false, and {alone} carries caches of one kind only: vLLM refuses to start",
+                f"leave {_MANAGER} out, or take NixlConnector, MooncakeConnector or OffloadingConnector",
+            )
         if connector_of(engine) == _SEVERAL:
             yield from _several(engine, inside)
         role, connector = config.get("kv_role"), connector_of(engine)
@@ -112,6 +125,21 @@ def connectors(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def _keys(stack: Stack, seat: Seat, part: Mapping[str, Any]) -> Iterator[Problem]:
+    name, given = str(part.get("kv_connector") or ""), mapping(part.get("kv_connector_extra_config"))
+    known = KEYS.get(name)
+    if known is None or "spec_module_path" in given or not as_read(stack, seat):
+        return  # a module of one's own reads what it likes
+    for key in given:
+        if key not in known and not str(key).startswith(_LMCACHE):
+            near = closest_names(str(key), known, 1)
+            yield warning(
+                seat.engine.where,
+                f"{name} reads no {key} of kv_connector_extra_config: what it says has no effect",
+                (f"did you mean {near[0]}? " if near else "") + f"it reads {', '.join(known)}",
+            )
+
+
 def _several(engine: Engine, inside: list[dict[str, Any]]) -> Iterator[Problem]:
     form = "set kv_connector_extra_config: {connectors: [{kv_connector: NixlConnector, kv_role: kv_both}, ...]}, or take one connector"
     if not inside:
@@ -136,6 +164,7 @@ RULES: tuple[Rule, ...] = (
         check=connectors,
         sources=(
             "vllm#20609",
+            "LMCache#4267",
             "vllm 0.29.0: config/kv_transfer.py, kv_connector/factory.py, v1/multi_connector.py",
             "ray 2.60.0: kv_transfer/factory.py",
         ),

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,20 +70,32 @@ def _cases() -> list[tuple[str, dict[str, Any], float]]:
                 layout = kv_cache.cache_layout(model, shape)
                 if layout is None:
                     continue
-                length = min(model.max_position_embeddings, 32768)
-                in_flight = kv_cache.in_flight_tokens(shape, _TOKENS)
-                blocks = _MEMORY // layout.block_bytes(0, model.layers)
-                ours = blocks / layout.request_blocks(length, in_flight, kv_cache.states_of_request(shape), _TOKENS)
-                request = {
-                    "layers": _layers(model, shape, layout),
-                    "length": length,
-                    "in_flight": in_flight,
-                    "batch": _TOKENS,
-                    "memory": _MEMORY,
-                    "state_mode": _mode(shape),
-                }
-                cases.append((f"{name} tp {tp} {kv_cache_dtype}", request, ours))
+                layers, named = _layers(model, shape, layout), f"{name} tp {tp} {kv_cache_dtype}"
+                cases.append((named, *_case(model, shape, layout, layers)))
+                whole = replace(shape, hybrid_cache=False)
+                together = kv_cache.cache_layout(model, whole)
+                if together is not None and together != layout:
+                    cases.append((f"{named} whole", *_case(model, whole, together, layers)))
     return cases
+
+
+def _case(
+    model: Model, shape: EngineShape, layout: kv_cache.CacheLayout, layers: list[dict[str, Any]]
+) -> tuple[dict[str, Any], float]:
+    length = min(model.max_position_embeddings, 32768)
+    in_flight = kv_cache.in_flight_tokens(shape, _TOKENS)
+    blocks = _MEMORY // layout.block_bytes(0, model.layers)
+    ours = blocks / layout.request_blocks(length, in_flight, kv_cache.states_of_request(shape), _TOKENS)
+    request = {
+        "layers": layers,
+        "length": length,
+        "in_flight": in_flight,
+        "batch": _TOKENS,
+        "memory": _MEMORY,
+        "state_mode": _mode(shape),
+        "whole": not shape.hybrid_cache,
+    }
+    return request, ours
 
 
 @pytest.mark.engine

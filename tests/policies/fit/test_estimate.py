@@ -118,6 +118,13 @@ def test_sliding_windows_cost_less_than_full_attention_at_long_context() -> None
     assert long.required_kv < 6 * short.required_kv
 
 
+@pytest.mark.parametrize(("model", "kib"), [("google/gemma-3-27b-it", 62 * 8), ("openai/gpt-oss-20b", 24 * 2)])
+def test_without_the_hybrid_manager_every_layer_keeps_every_token(model: str, kib: int) -> None:
+    found = estimate(models.get(model), 400_000, EngineShape(max_model_len=65536, hybrid_cache=False))
+    assert found.required_kv == pytest.approx((65536 + 16) * kib * 1024, rel=0.001)
+    assert estimate(models.get(model), 400_000, EngineShape(max_model_len=65536)).required_kv < found.required_kv
+
+
 def test_hybrid_states_do_not_grow_with_the_context() -> None:
     hybrid = models.get("Qwen/Qwen3-Next-80B-A3B-Instruct")
     result = estimate(hybrid, 400_000, EngineShape(max_model_len=32768))

@@ -1,7 +1,7 @@
 """Runs in the engine environment: vLLM's own grouping of caches for layers described on standard input. Not a test.
 
-Reads a JSON list of requests {layers, length, in_flight, batch, memory, state_mode}, a layer being {kind, block_size, heads, size,
-bytes, window, page}; writes a JSON list of [num_blocks, maximum concurrency]. Imports nothing of the project: vLLM and the
+Reads a JSON list of requests {layers, length, in_flight, batch, memory, state_mode, whole}, a layer being {kind, block_size,
+heads, size, bytes, window, page}; whole: without the hybrid manager; writes a JSON list of [num_blocks, maximum concurrency]. Imports nothing of the project: vLLM and the
 project's packages never meet in one interpreter.
 """
 
@@ -49,7 +49,7 @@ def _spec(layer):
 def _answer(request):
     config = MagicMock()
     config.model_config.max_model_len = request["length"]
-    config.scheduler_config.disable_hybrid_kv_cache_manager = False
+    config.scheduler_config.disable_hybrid_kv_cache_manager = request["whole"]
     config.scheduler_config.max_num_batched_tokens = request["in_flight"]
     config.scheduler_config.max_num_encoder_input_tokens = request["batch"]
     config.max_in_flight_tokens = request["in_flight"]
