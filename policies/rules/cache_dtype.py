@@ -18,6 +18,8 @@ from ._engines import on_gpus, seats, vllm_version
 from ._values import before, version
 from .dtype_quantisation import READ_IN, capability_text, gpu_capability
 
+_PLAIN = ("auto", "bfloat16", "float16")
+
 
 def cache_dtype(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
@@ -40,6 +42,14 @@ def cache_dtype(stack: Stack) -> Iterator[Problem]:
                 where,
                 f"kv_cache_dtype {name} and {seat.row.name}, whose cache is latent (MLA): vLLM refuses to start",
                 "use fp8 or auto",
+            )
+            continue
+        encodes = seat.row is not None and (seat.row.encoder_only or seat.row.encoder is not None)
+        if encodes and seat.row is not None and name not in _PLAIN:
+            yield error(
+                where,
+                f"kv_cache_dtype {name} and {seat.row.name}, which has an encoder: attention of encoders takes no quantised keys and values, and the first batch fails",
+                "leave it out",
             )
             continue
         number, gpu = gpu_capability(seat), seat.gpu
@@ -94,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         title="The KV cache dtype exists and the GPU has attention kernels for it",
         why="FP8 caches are storage only on A100 and work there; NVFP4 caches need Blackwell's kernels, BF16 compute capability 8.0.",
         check=cache_dtype,
-        sources=("vllm#3965", "vllm 0.29.0: config/cache.py, v1/attention/backends"),
+        sources=("vllm#3965", "vllm#55048", "vllm 0.29.0: config/cache.py, v1/attention/backends"),
     ),
     Rule(
         id="gpu-too-old",

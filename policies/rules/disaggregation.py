@@ -55,7 +55,7 @@ def pairing(stack: Stack) -> Iterator[Problem]:
             missing = " and ".join(side for side, name in (("prefill", a), ("decode", b)) if not name)
             yield warning(
                 where,
-                f"{missing} has no kv_transfer_config: prefill's caches never arrive, and decode computes every prompt again",
+                f"{missing} {'has' if a or b else 'have'} no kv_transfer_config: prefill's caches never arrive, and decode computes every prompt again",
                 'give both --kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\', in args or VLLM_ADDITIONAL_ARGS',
             )
         if a and b and a != b:

@@ -22,6 +22,13 @@ _NAMES = frozenset(ENGINE_ARGS)
 _FRONTEND = frozenset(FRONTEND_ARGS)
 _SERVER = frozenset(SERVER_ARGS)
 _PADDED = 2  # of RoBERTa's positions the first two are no tokens
+# Forms that vLLM writes itself, and the keys of model_loader_extra_config that say where such files are.
+_SAVED = {
+    "runai_streamer_sharded": "model-rank-*-part-*.safetensors",
+    "sharded_state": "model-rank-*-part-*.safetensors",
+    "tensorizer": "model.tensors",
+}
+_ELSEWHERE = ("tensorizer_dir", "tensorizer_uri")
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 
@@ -192,6 +199,18 @@ def _load(seat: Seat, vllm: str | None) -> Iterator[Problem]:
             "load_format dummy fills the weights with random numbers: answers are noise",
             "leave it out, except for benchmarks",
         )
+    elif name in _SAVED and _of_hub(seat):
+        yield error(
+            seat.engine.where,
+            f"load_format {name} reads weights that vLLM saved in that form ({_SAVED[name]}), and {seat.engine.source} on the hub has none: the engine fails when it loads",
+            "save the weights in that form and set source to where they are, or leave load_format out",
+        )
+
+
+def _of_hub(seat: Seat) -> bool:
+    extra = mapping(seat.args.get("model_loader_extra_config"))
+    known = seat.row is not None and seat.engine.source in (seat.row.name, *seat.row.aliases)
+    return known and not any(extra.get(key) for key in _ELSEWHERE)
 
 
 RULES: tuple[Rule, ...] = (
@@ -212,6 +231,7 @@ RULES: tuple[Rule, ...] = (
         check=values,
         sources=(
             "vllm 0.29.0: config/scheduler.py, config/lora.py, model_loader/__init__.py",
+            "vllm#32807",
             "ray 2.60.0: llm_config.py",
         ),
     ),

@@ -37,7 +37,14 @@ def cpu_memory(stack: Stack) -> Iterator[Problem]:
         space = whole(literal_env(seat, "VLLM_CPU_KVCACHE_SPACE"))
         if space is None:
             continue
-        weights = estimate(row, 1 << 22, seat.shape).weights * seat.engine.world / _GIB
+        found = estimate(row, 1 << 22, seat.shape)
+        if seat.shape.max_model_len != "auto" and found.required_kv > space * _GIB:
+            yield error(
+                seat.engine.where,
+                f"the KV cache is {space} GiB and one request of {found.max_model_len} tokens needs {found.required_kv / _GIB:.1f} GiB: vLLM refuses to start",
+                f"set kv_cache_gib (VLLM_CPU_KVCACHE_SPACE) to {int(found.required_kv / _GIB) + 1} or more, or lower max_model_len",
+            )
+        weights = found.weights * seat.engine.world / _GIB
         need, have = weights + space, group.memory_mib / 1024
         detail = f"weights {weights:.1f} GiB and a KV cache of {space} GiB"
         mend = f"give the pods {int(need + _CPU_RUNTIME_GIB) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
@@ -76,9 +83,10 @@ def offload(stack: Stack) -> Iterator[Problem]:
 RULES: tuple[Rule, ...] = (
     Rule(
         id="fit-cpu-memory",
-        title="A CPU engine fits the memory of its pod",
+        title="A CPU engine fits the memory of its pod, with a KV cache for one longest request",
         why="On CPU weights and KV cache are in the pod's memory. Over the limit the kernel ends the process without a Python error.",
         check=cpu_memory,
+        sources=("vllm#29233", "vllm#15800"),
     ),
     Rule(
         id="fit-offload",

@@ -6,7 +6,8 @@ Not for: tool calls (model_tools.py), adapters (model_adapters.py), names and ki
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.catalog.models.row import Model
 from policies.facts import Stack
@@ -14,7 +15,7 @@ from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, literal_env, on_gpus, seats, vllm_version
-from ._values import before
+from ._values import a, before
 from .engine_values import as_read
 
 # Rerankers that are published as models which write text; docs/models/pooling_models/scoring of 0.29.0.
@@ -23,6 +24,8 @@ _WRITING_RERANKER = re.compile(
 )
 _DEFAULT_BLOCK = 16
 # Image tokens see each other both ways, so that vLLM never splits an image over steps (ModelConfig.is_mm_prefix_lm).
+# Frames of a video, and tokens of a frame with what stands between two (models/gemma4_mm.py).
+_FRAMES = {"Gemma4ForConditionalGeneration": (32, 78)}
 _WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 
 
@@ -105,17 +108,41 @@ def _length(seat: Seat, row: Model) -> int | None:
 def pictures(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         row, tokens = seat.row, whole(seat.args.get("max_num_batched_tokens"))
-        if row is None or not row.image_tokens or tokens is None:
-            continue
-        limits = seat.args.get("limit_mm_per_prompt")
-        if seat.args.get("language_model_only") or (isinstance(limits, dict) and limits.get("image") == 0):
+        if row is None or not row.image_tokens or tokens is None or seat.args.get("language_model_only"):
             continue
         whole_ones = row.architecture in _WHOLE_IMAGES or switch(seat.args.get("disable_chunked_mm_input"))
-        if whole_ones and row.image_tokens > tokens:
+        largest, kind = _largest(row, mapping(seat.args.get("limit_mm_per_prompt")))
+        if whole_ones and largest > tokens:
             yield (error if as_read(stack, seat) else warning)(
                 seat.engine.where,
-                f"max_num_batched_tokens {tokens} is less than the {row.image_tokens} tokens of an image, which {row.name} takes in one piece: vLLM refuses to start",
-                f"set max_num_batched_tokens to {row.image_tokens} or more, or limit_mm_per_prompt: {{image: 0}}",
+                f"max_num_batched_tokens {tokens} is less than the {largest} tokens of {a(kind)}, which {row.name} takes in one piece: vLLM refuses to start",
+                f"set max_num_batched_tokens to {largest} or more, or limit_mm_per_prompt: {{{kind}: 0}}",
+            )
+
+
+def _largest(row: Model, limits: Mapping[str, Any]) -> tuple[int, str]:
+    """(tokens, kind) of the largest item that a prompt may hold."""
+    frames, each = _FRAMES.get(row.architecture, (0, 0))
+    asked = whole(mapping(limits.get("video")).get("num_frames"))
+    sizes = {"image": row.image_tokens, "video": min(frames, asked or frames) * each}
+    return max((0 if _count(limits.get(kind)) == 0 else size, kind) for kind, size in sizes.items())
+
+
+def _count(limit: Any) -> int | None:
+    return whole(limit.get("count")) if isinstance(limit, Mapping) else whole(limit)
+
+
+def text_only(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        row, limits = seat.row, mapping(seat.args.get("limit_mm_per_prompt"))
+        if row is None or not limits or row.name in stack.models or row.vision_parameters or row.encoder:
+            continue
+        kinds = [kind for kind in limits if _count(limits[kind]) != 0]
+        if kinds:
+            yield warning(
+                seat.engine.where,
+                f"limit_mm_per_prompt allows {', '.join(map(str, kinds))} and {row.name} reads text alone: requests with any are refused",
+                "leave it out, or serve a model that sees",
             )
 
 
@@ -159,10 +186,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         id="model-images",
-        title="A batch holds an image",
+        title="A batch holds an image, and a video",
         why="Where images are not split over steps, the largest one must fit in max_num_batched_tokens; vLLM checks it at start.",
         check=pictures,
-        sources=("vllm#7996", "vllm 0.29.0: v1/core/encoder_cache_manager.py"),
+        sources=("vllm#7996", "vllm 0.29.0: v1/core/encoder_cache_manager.py, models/gemma4_mm.py"),
+    ),
+    Rule(
+        id="model-text-only",
+        title="Limits of images are for models that see",
+        why="vLLM reads limit_mm_per_prompt for models with an encoder of images, video or audio; for others it does nothing, and who wrote it expects a model that sees.",
+        check=text_only,
+        sources=("zai-org/GLM-V#15", "vllm 0.29.0: config/model.py"),
     ),
     Rule(
         id="model-cache-transfer",

@@ -12,6 +12,7 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import mapping, real
 from policies.finding import Problem, Rule, error, warning
 
+from ._engines import seats
 from ._places import ray_gpus
 from ._values import amount
 
@@ -51,6 +52,22 @@ def entrypoints(stack: Stack) -> Iterator[Problem]:
                     "use K8sJobMode, or take it out",
                 )
         yield from _reserved(workload)
+
+
+def tasks(stack: Stack) -> Iterator[Problem]:
+    """The batch app's task against what the model does: its own default is to generate text."""
+    for seat in seats(stack):
+        args, row = seat.workload.job_args, seat.row
+        if args is None or row is None or args.get("task", "generate") != "generate" or row.task == "chat":
+            continue
+        say = error if row.encoder_only or row.encoder is not None else warning
+        kind = {"embed": "makes vectors", "rerank": "scores pairs", "transcribe": "hears speech"}[row.task]
+        mend = "set app_args.task: embed" if row.task == "embed" else "take a model that writes text"
+        yield say(
+            seat.engine.where,
+            f"the job's task is generate and {row.name} {kind}: what it writes is {'nothing' if say is error else 'noise'}",
+            mend,
+        )
 
 
 def _object(text: str) -> bool:
@@ -95,6 +112,13 @@ def _cpus(param: object, resource: object, milli: int | None) -> float | None:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="ray-job-task",
+        title="A batch job asks of its model what it does",
+        why="A model made for vectors answers a task of text with noise, or has no head to write with; a job runs to its end before anybody looks.",
+        check=tasks,
+        sources=("ray#55384",),
+    ),
     Rule(
         id="ray-job-entrypoint",
         title="The entrypoint of a job can run, where and as it is said",

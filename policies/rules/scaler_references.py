@@ -43,7 +43,7 @@ def scalers(stack: Stack) -> Iterator[Problem]:
                 "let Ray's autoscaler add pods (autoscaling, replicas.min and max of the models)",
             )
             continue
-        yield from _served(item, kind, str(target.get("apiVersion") or ""))
+        yield from _served(item, kind, name, str(target.get("apiVersion") or ""))
         mine = plain.get((item.namespace, kind, name))
         if mine is None:
             names = [w.name for w in stack.workloads if w.namespace == item.namespace and w.kind == kind]
@@ -56,17 +56,17 @@ def scalers(stack: Stack) -> Iterator[Problem]:
             yield from _requests(item, mine)
 
 
-def _served(item: Object, kind: str, given: str) -> Iterator[Problem]:
+def _served(item: Object, kind: str, name: str, given: str) -> Iterator[Problem]:
     """KEDA looks a kind up by group and version, and takes apps/v1 where none is given; the HPA controller looks at the group alone."""
     wanted = _VERSIONS.get(kind)
     group, version = given.rpartition("/")[::2]
-    if wanted is None or (not given and wanted == _APPS):
+    if wanted is None or (not given and wanted == _APPS and item.kind == "ScaledObject"):
         return
     apart = group != wanted.rpartition("/")[0]
     if apart or (item.kind == "ScaledObject" and wanted != _APPS and version != wanted.rpartition("/")[2]):
         yield error(
             item.where,
-            f"scaleTargetRef names {kind} of {given or _APPS + ', which is taken where no apiVersion is given,'} and there is none: nothing is scaled",
+            f"scaleTargetRef has {f'apiVersion {given}' if given else 'no apiVersion'} for {kind} '{name}', which is served as {wanted}: it is not found, and nothing is scaled",
             f"set scaleTargetRef.apiVersion: {wanted}",
         )
 

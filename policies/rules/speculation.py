@@ -150,6 +150,11 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"async_scheduling and speculation by {method} do not go together: vLLM refuses to start",
             "leave async_scheduling out: vLLM turns it on where it can be",
         )
+    elif switch(seat.args.get("async_scheduling")) and switch(config.get("disable_padded_drafter_batch")):
+        yield (
+            "async_scheduling and disable_padded_drafter_batch do not go together: vLLM refuses to start",
+            "leave one of the two out",
+        )
 
 
 def _draft(seat: Seat, config: Mapping[str, Any], stack: Stack) -> Iterator[tuple[str, str]]:
@@ -206,6 +211,7 @@ RULES: tuple[Rule, ...] = (
             "vllm#49355",
             "vllm PR#19482",
             "vllm#50851",
+            "vllm PR#31998",
             "vllm 0.29.0: config/speculative.py, v1/spec_decode/draft_model.py",
         ),
     ),

@@ -101,13 +101,12 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _task(name: str, architecture: str) -> str:
-    folded = name.casefold()
     if architecture.startswith("Whisper"):
         return "transcribe"
-    if "rerank" in folded or "ForSequenceClassification" in architecture:
+    if "rerank" in name.casefold() or "ForSequenceClassification" in architecture:
         return "rerank"
     # A model without a head on top of it, or so named, gives vectors.
-    return "embed" if "embed" in folded or architecture.endswith("Model") else "chat"
+    return "embed" if "embed" in name.casefold() or architecture.endswith("Model") else "chat"
 
 
 def _shape(text: Mapping[str, Any], model_type: str) -> dict[str, Any]:
@@ -136,8 +135,7 @@ def _shape(text: Mapping[str, Any], model_type: str) -> dict[str, Any]:
     if model_type in ("nemotron_h", "nemotron", "starcoder2", "gpt_neox", "phi") or encoder:
         shape["mlp_matrices"] = 2
     if encoder:
-        shape["encoder_only"] = True
-        shape["attention_bias"] = True
+        shape |= {"encoder_only": True, "attention_bias": True}
         rows = text.get("max_position_embeddings", 0) if text.get("position_embedding_type") != "rotary" else 0
         shape["position_embeddings"] = rows + (text.get("type_vocab_size") or 0)
     return shape
