@@ -131,11 +131,25 @@ def _documents(text: str, name: str) -> Iterator[Any]:
 
 
 # $IMAGE, ${IMAGE}, <IMAGE> and <<IMAGE>>, as guides write what their readers put in; $(NAME) is Kubernetes' own.
-_PLACEHOLDER = re.compile(r"\$[A-Z_][A-Z0-9_]*|.*\$\{[A-Za-z_][A-Za-z0-9_]*\}.*|\S*<<?[A-Za-z][^<>]*>>?\S*")
+_PLACEHOLDER = re.compile(
+    r"\S*\$[A-Z_][A-Z0-9_]*\S*|.*\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-+=?][^{}]*)?\}.*|\S*<<?[A-Za-z][^<>]*>>?\S*"
+)
+_FORBIDDEN = re.compile(r"[^a-z0-9.-]+")
 _CAPITALS = re.compile(r"(?:.*/)?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:[/:].*)?")  # IMAGE_NAME, registry/PROJECT_ID/image:tag
 _LOWER_CASE = ("image", "serviceAccount", "serviceAccountName")  # values that have no capitals
 _OF_SHELLS = frozenset(
-    {"args", "command", "data", "entrypoint", "runtimeEnvYAML", "serveConfigV2", "stringData", "userData", "value"}
+    {
+        "args",
+        "command",
+        "data",
+        "entrypoint",
+        "rayStartParams",  # KubeRay writes them into a line of bash
+        "runtimeEnvYAML",
+        "serveConfigV2",
+        "stringData",
+        "userData",
+        "value",
+    }
 )
 
 
@@ -146,12 +160,14 @@ def _filled(documents: Iterator[Any]) -> Iterator[Any]:
 
 def _without(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {k: v if k in _OF_SHELLS else _without(v, str(k)) for k, v in value.items()}
+        kept = _OF_SHELLS - ({"data"} if value.get("kind") == "Secret" else set())
+        return {k: v if k in kept else _without(v, str(k)) for k, v in value.items()}
     if isinstance(value, list):
         return [_without(each, key) for each in value]
-    # A name or kind that is a placeholder still names its object in messages.
-    if not isinstance(value, str) or key in ("apiVersion", "kind", "name", "namespace"):
+    if not isinstance(value, str) or key in ("apiVersion", "kind"):
         return value
+    if key in ("name", "namespace"):  # it still tells its object from others
+        return _FORBIDDEN.sub("-", value.lower()).strip("-") if _PLACEHOLDER.fullmatch(value) else value
     capitals = key in _LOWER_CASE and _CAPITALS.fullmatch(value)
     return PLACEHOLDER if capitals or _PLACEHOLDER.fullmatch(value) else value
 

@@ -53,9 +53,9 @@ class Instance:
     def karpenter_sees_gpu(self) -> bool:
         """Whether Karpenter picks this type for a pod that asks for nvidia.com/gpu.
 
-        It does not for g6f and gr6f, whose count in the EC2 API is 0, nor for types that its tables lack.
+        It does not for g6f and gr6f, whose count in the EC2 API is 0.
         """
-        return self.karpenter and self.ec2_gpu_count > 0
+        return self.ec2_gpu_count > 0
 
 
 def gpu_type(

@@ -30,8 +30,12 @@ _DEFAULT_DISK_GIB, _DEFAULT_HOP_LIMIT = 20, 1
 
 
 def is_pool(manifest: Values) -> bool:
-    """Whether the object is a NodePool of Karpenter (EKS Auto Mode has the same kind)."""
-    return manifest.get("kind") == "NodePool" and str(manifest.get("apiVersion", "")).startswith("karpenter.sh/")
+    """Whether the object is a NodePool of Karpenter on AWS (EKS Auto Mode has the same kind). Other clouds' types are not in the catalog."""
+    if manifest.get("kind") != "NodePool" or not str(manifest.get("apiVersion", "")).startswith("karpenter.sh/"):
+        return False
+    template = mapping(mapping(manifest.get("spec")).get("template"))
+    group = mapping(mapping(template.get("spec")).get("nodeClassRef")).get("group")
+    return not str(group).startswith("karpenter.") or group == "karpenter.k8s.aws"
 
 
 def is_class(manifest: Values) -> bool:

@@ -5,6 +5,7 @@ Not for: what a LLMInferenceServiceConfig of one's own puts under them, which on
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from .records import Values, Workload
 Reader: TypeAlias = Callable[[Values, str], Workload]  # of a Deployment, at this place
 
 _CONTAINER = ("image", "command", "args", "env", "resources", "ports", "volumeMounts", "securityContext")
+_CLAIMED = "serving.kserve.io/exp-dra-device-class"  # KServe gives the pods a claim for devices of this class
 _ADDED = "VLLM_ADDITIONAL_ARGS"  # KServe's presets put it at the end of the command line
 _SHM = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}  # of the presets
 
@@ -48,16 +50,29 @@ def llm_server(spec: Values) -> dict[str, Any]:
         ]
         sizes = _sizes(mapping(spec.get("parallelism")), several=bool(spec.get("worker")))
         words = [*(["--served-model-name", served] if served else []), *sizes]
-        args = [*words, *map(str, items(main.get("args"))), *(word for text in added for word in text.split())]
+        args = [*words, *map(str, items(main.get("args"))), *(word for text in added for word in _words(text))]
         main = {"name": "main", **main, "command": ["vllm", "serve", *([source] if source else [])], "args": args}
-        if not any(mapping(each).get("mountPath") == "/dev/shm" for each in items(main.get("volumeMounts"))):
-            main["volumeMounts"] = [*items(main.get("volumeMounts")), {"name": "dshm", "mountPath": "/dev/shm"}]
-            pod = {**pod, "volumes": [*items(pod.get("volumes")), _SHM]}
+        pod = _with_shm({**pod, "containers": [main, *others]})
     metadata = {key: mapping(spec.get(key)) for key in ("labels", "annotations")}
-    return {
-        "replicas": 1 if count is None else count,
-        "template": {"metadata": metadata, "spec": {**pod, "containers": [main, *others]}},
-    }
+    return {"replicas": 1 if count is None else count, "template": {"metadata": metadata, "spec": pod}}
+
+
+def _with_shm(pod: Values) -> Values:
+    """A pod with the /dev/shm that the presets mount, where it has none of its own."""
+    main, *others = [*map(mapping, items(pod.get("containers")))] or [{"name": "main"}]
+    mounts = items(main.get("volumeMounts"))
+    if any(mapping(each).get("mountPath") == "/dev/shm" for each in mounts):
+        return pod
+    main = {**main, "volumeMounts": [*mounts, {"name": "dshm", "mountPath": "/dev/shm"}]}
+    return {**pod, "containers": [main, *others], "volumes": [*items(pod.get("volumes")), _SHM]}
+
+
+def _words(text: str) -> list[str]:
+    """The presets hand the variable to a shell (eval), which takes quotes away; what it would refuse is taken as it stands."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _sizes(parallelism: Values, *, several: bool) -> list[str]:
@@ -108,13 +123,19 @@ def workload(manifest: Values, read: Reader, place: str) -> Workload:
 
 
 def _engine(manifest: Values, spec: Values, read: Reader, place: str) -> Workload:
-    made = read({"kind": "Deployment", "metadata": manifest.get("metadata"), "spec": llm_server(spec)}, place)
+    metadata = mapping(manifest.get("metadata"))
+    if mapping(metadata.get("annotations")).get(_CLAIMED):
+        claim = {"name": "devices", "resourceClaimTemplateName": metadata.get("name")}
+        spec = {**spec, "template": {**mapping(spec.get("template")), "resourceClaims": [claim]}}
+    made = read({"kind": "Deployment", "metadata": metadata, "spec": llm_server(spec)}, place)
     worker, leader = mapping(spec.get("worker")), made.groups[0]
     if not worker:
         return made
     size = pods_of(mapping(spec.get("parallelism")))
     counts = {"minReplicas": leader.min, "replicas": leader.replicas, "maxReplicas": leader.max}
-    workers = pods.read({"spec": worker}, name=f"{leader.name}-workers", where=f"{place}: workers", group=counts)
+    workers = pods.read(
+        {"spec": _with_shm(worker)}, name=f"{leader.name}-workers", where=f"{place}: workers", group=counts
+    )
     groups = (leader, replace(workers, hosts=max(1, size - 1)))
     # A group of one pod has no workers: a config of one's own says how many there are, if it is no mistake.
     engines = (replace(each, groups=tuple(g.name for g in groups)) for each in made.engines) if size > 1 else ()

@@ -44,7 +44,7 @@ _CLUSTER_SCOPED = frozenset(
 )
 # The image's tag says versions where nothing else does: rayproject/ray-llm:2.52.0-py311-cu128, vllm/vllm-openai:v0.11.2.
 _PYTHON, _CUDA = re.compile(r"py(\d)(\d{1,2})(?![0-9])"), re.compile(r"cu(\d{2})(\d)(?![0-9])")
-_VLLM = re.compile(r"(?:^|/)vllm(?:-openai|-cpu-release-repo)?:v?(\d+\.\d+(?:\.\d+)?)")
+_VLLM = re.compile(r"(?:^|/)vllm(?:-openai(?:-cpu|-rocm)?|-cpu-release-repo)?:v?(\d+\.\d+(?:\.\d+)?)")
 
 _RAY_LLM = re.compile(r"(?:^|/)ray-llm:(\d+\.\d+)\.\d+")
 
@@ -54,7 +54,10 @@ def is_workload(manifest: Values) -> bool:
     if manifest.get("kind") in ray.KINDS and str(manifest.get("apiVersion", "")).startswith("ray.io/"):
         return True
     templated = _templated(manifest)
-    return templated is not None and (vllm.is_vllm(templated) or _takes_gpu(templated))
+    if templated is None:
+        return False
+    # A DaemonSet with GPUs is what watches or prepares nodes (DCGM, a validator), unless it serves.
+    return vllm.is_vllm(templated) or (manifest.get("kind") != "DaemonSet" and _takes_gpu(templated))
 
 
 def workload(manifest: Values) -> Workload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from .records import Engine, Values, Workload
 from .variables import filled_in, is_script, without_open
 
 KINDS = ("Deployment", "StatefulSet")
+_CPU_BUILD = re.compile(r"(?:^|[/_.:-])cpu(?=[_.:@-]|$)[^/]*$")  # vllm/vllm-openai-cpu:v0.23.0, vllm-cpu-env
 _MARKS = ("vllm.entrypoints", "vllm serve", "vllm/vllm-openai", "vllm-openai")
 
 
@@ -84,8 +86,7 @@ def _engine(
 ) -> Engine:
     started = words(main)
     positional, args = command_line(filled_in(started, env))
-    if any(map(is_script, started)):
-        args = without_open(args)
+    args = without_open(args, shell=any(map(is_script, started)))
     source = str(args.pop("model", None) or positional or "")
     served = args.pop("served_model_name", None)
     model_id = str(served[0] if isinstance(served, list) and served else served or source)
@@ -97,12 +98,13 @@ def _engine(
     for key in ("port", "host", "api_key"):
         args.pop(key, None)
     gpu = gpu or whole(args.get("tensor_parallel_size")) not in (None, 1) or "gpu_memory_utilization" in args
+    cpu = "VLLM_CPU_KVCACHE_SPACE" in env or bool(_CPU_BUILD.search(str(main.get("image", ""))))
     return Engine(
         where=f"{place}: model '{model_id}'",
         model_id=model_id,
         source=source,
         catalog_id=catalog,
-        device="gpu" if gpu or "VLLM_CPU_KVCACHE_SPACE" not in env else "cpu",
+        device="gpu" if gpu or not cpu else "cpu",
         engine_args=args,
         tensor=max(1, whole(args.get("tensor_parallel_size")) or 1),
         pipeline=max(1, whole(args.get("pipeline_parallel_size")) or 1),

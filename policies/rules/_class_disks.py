@@ -10,7 +10,7 @@ from typing import Any
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity, whole
-from policies.finding import Problem, error
+from policies.finding import Problem, error, warning
 
 from ._values import listed
 
@@ -42,7 +42,8 @@ def disks(where: str, spec: Mapping[str, Any], aliases: Sequence[str], for_gpus:
     names = [str(disk.get("deviceName")) for disk in given]
     if wanted and given and "None" not in names and wanted not in names:
         what = "the second volume, which holds images," if family == "bottlerocket" else "the root volume"
-        yield error(
+        # An image chosen by id or tags may have another root: Karpenter's own guide runs Ubuntu as AL2 with /dev/sda1.
+        yield (error if aliases else warning)(
             where,
             f"its blockDeviceMappings are {listed(names)} and {what} of {family} is {wanted}: that one keeps its default size, and the other is never mounted",
             f"name {wanted}",

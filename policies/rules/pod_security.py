@@ -6,7 +6,7 @@ Not for: secrets (secrets.py), or who can reach the pods (exposure.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from policies.facts import Object, Stack
@@ -16,6 +16,7 @@ from policies.finding import Problem, Rule, error, warning
 # Tags that move: the image behind them tomorrow is another one.
 _MOVING = re.compile(r"(latest|nightly|main|master|dev|edge|stable|head|canary)([-.].*)?", re.IGNORECASE)
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+_TPU = "google.com/tpu"
 _WORKLOAD_KINDS = ("Pod", "Deployment", "StatefulSet", "Job", "CronJob", "ReplicaSet")
 
 
@@ -32,14 +33,14 @@ def unpinned(image: str) -> str | None:
     return f"has tag '{tag}', which moves" if _MOVING.fullmatch(tag) else None
 
 
-def _pods(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, pod spec) of every workload and of objects that run pods."""
+def _pods(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """(place, pod spec, whether it serves or has GPUs) of every workload and of objects that run pods."""
     for workload in stack.workloads:
         for group in workload.pod_groups:
             if group.pod:
-                yield group.where, mapping(group.pod)
+                yield group.where, mapping(group.pod), True
     for item in stack.of_kind(*_WORKLOAD_KINDS):
-        yield item.where, _pod(item)
+        yield item.where, _pod(item), False
 
 
 def _pod(item: Object) -> Mapping[str, Any]:
@@ -66,13 +67,14 @@ def images(stack: Stack) -> Iterator[Problem]:
     for item in stack.of_kind(*_WORKLOAD_KINDS):
         if id(item.manifest) not in known:
             for image in sorted({str(c.get("image", "")) for c in _containers(_pod(item))}):
-                yield from _image(item.where, image, "its pods")
+                yield from _image(item.where, image, "its pods", warning)
 
 
-def _image(where: str, image: str, pods: str) -> Iterator[Problem]:
+def _image(where: str, image: str, pods: str, severity: Callable[..., Problem] = error) -> Iterator[Problem]:
+    """A web page in front of the model works with another build; engines that share a cache or a world may not."""
     reason = unpinned(image)
     if reason is not None:
-        yield error(
+        yield severity(
             where,
             f"image '{image}' {reason}: {pods} may run different builds after a restart",
             "pin a version tag or a digest (image.tag, image.digest)",
@@ -96,14 +98,20 @@ def same_image(stack: Stack) -> Iterator[Problem]:
 
 
 def privileged(stack: Stack) -> Iterator[Problem]:
-    for where, pod in _pods(stack):
+    for where, pod, serves in _pods(stack):
         for container in _containers(pod):
             security = mapping(container.get("securityContext"))
             if security.get("privileged") is True:
-                yield error(
+                tpu = _TPU in mapping(mapping(container.get("resources")).get("limits"))
+                yield (error if serves and not tpu else warning)(
                     where,
                     f"container '{container.get('name')}' is privileged: it is root on the node and on every GPU of it",
-                    "leave privileged out; GPUs, EFA and shared memory need none",
+                    "leave privileged out"
+                    + (
+                        " where the device plugin gives it its TPUs"
+                        if tpu
+                        else "; GPUs, EFA and shared memory need none"
+                    ),
                 )
             added = {str(c).upper() for c in items(mapping(security.get("capabilities")).get("add"))}
             strong = added & {"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "NET_ADMIN"}
@@ -116,7 +124,7 @@ def privileged(stack: Stack) -> Iterator[Problem]:
 
 
 def node_namespaces(stack: Stack) -> Iterator[Problem]:
-    for where, pod in _pods(stack):
+    for where, pod, serves in _pods(stack):
         if pod.get("hostNetwork") is True:
             yield warning(
                 where,
@@ -129,7 +137,7 @@ def node_namespaces(stack: Stack) -> Iterator[Problem]:
         for volume in map(mapping, items(pod.get("volumes"))):
             path = str(mapping(volume.get("hostPath")).get("path", ""))
             if _takes_over(path, _only_read(pod, str(volume.get("name")))):
-                yield error(
+                yield (error if serves else warning)(
                     where,
                     f"volume '{volume.get('name')}' mounts {path} of the node, from where the node can be taken over",
                     "use an emptyDir, a claim, or a folder of its own",
@@ -141,13 +149,16 @@ _WHOLE = ("/", "/etc", "/home", "/root", "/run", "/usr", "/var", "/var/lib", "/v
 _KEYS = ("/root/.aws", "/root/.docker", "/root/.kube", "/root/.ssh")
 _RUNTIME = ("/run/containerd", "/run/docker.sock", "/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet")
 _PRIVATE = (*_KEYS, *_RUNTIME, "/etc/cni", "/etc/kubernetes", "/etc/shadow", "/etc/ssh")
+_CLOCK = ("/etc/localtime", "/etc/timezone")
 _WRITTEN = (*_PRIVATE, "/boot", "/etc", "/proc")  # read-only, time zones and certificates of /etc harm nobody
 
 
 def _takes_over(path: str, read_only: bool) -> bool:
     given = (path.rstrip("/") or path).replace("/var/run/", "/run/")
     kept = _PRIVATE if read_only else _WRITTEN
-    return given in _WHOLE or any(given == each or given.startswith(f"{each}/") for each in kept)
+    return given in _WHOLE or (
+        given not in _CLOCK and any(given == each or given.startswith(f"{each}/") for each in kept)
+    )
 
 
 def _only_read(pod: Mapping[str, Any], volume: str) -> bool:

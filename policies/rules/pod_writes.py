@@ -140,13 +140,19 @@ def cache(stack: Stack) -> Iterator[Problem]:
             break
 
 
+_KSERVE = (
+    "InferenceService",
+    "LLMInferenceService",
+)  # its storage initialiser fills /mnt/models, and adapters beside it
+
+
 def folders(stack: Stack) -> Iterator[Problem]:
     """Files that arguments name, in images whose content is known."""
     for seat in seats(stack):
         for group in seat.groups[:1]:
             if not group.pod or not (_ROOT.fullmatch(group.image) or _RAY.fullmatch(group.image)):
                 continue
-            mounts = _mounts(group)
+            mounts = [*_mounts(group), *(("/mnt",) if seat.workload.kind in _KSERVE else ())]
             made = any(mapping(group.main_container.get("lifecycle")).values())
             for name, path in _named(seat):
                 if (

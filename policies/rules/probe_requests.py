@@ -26,6 +26,9 @@ _BEHIND = (
     "StatefulSet",
     "LeaderWorkerSet",
 )  # Services send them requests; KServe brings a probe of its own
+_TLS_BY_CLUSTER = (
+    "LLMInferenceService"  # KServe's presets give vLLM a certificate where the cluster's config says so (EnableTLS)
+)
 # A saturated vLLM misses a second: three misses in 15 s took pods out and ended them (llm-d-benchmark PR#1734).
 HASTY_SECONDS = 30
 
@@ -66,7 +69,7 @@ def requests(stack: Stack) -> Iterator[Problem]:
                     "ask /health, which needs no key",
                 )
             asked = str(http.get("scheme") or "HTTP").upper()
-            if (asked == "HTTPS") != encrypted:
+            if workload.kind != _TLS_BY_CLUSTER and (asked == "HTTPS") != encrypted:
                 speaks = "HTTPS (ssl_certfile)" if encrypted else "HTTP"
                 yield (error if http.get("scheme") else warning)(
                     group.where,

@@ -89,6 +89,8 @@ def kills_loading(stack: Stack) -> Iterator[Problem]:
             startup, liveness = patience(group.startup_probe), patience(group.liveness_probe)
             if workload.by_kuberay and not (group.liveness_probe and _asks_engine(group.liveness_probe)):
                 continue  # KubeRay's own and raylet probes do not wait for an engine
+            if not workload.by_kuberay and not workload.engines:
+                continue  # a GPU pod of another kind may have nothing to load
             if startup is not None:
                 limit, name = startup, "startup"
             elif liveness is not None:

@@ -89,6 +89,6 @@ def by_name(name: str, value: object) -> bool:
     return (
         bool(text)
         and text.lower() not in _WORDS
-        and not text.startswith(("$", "{{", "/", "file:"))
+        and not text.startswith(("$", "{", "/", "file:"))  # a text of JSON is what its own keys say
         and not text.isdigit()
     )

@@ -35,6 +35,7 @@ def test_sources_become_links(source: str, shown: str) -> None:
 
 def test_severities_are_read_through_helpers_of_other_modules() -> None:
     by_id = {rule.id: rule for rule in RULES}
-    assert docs.severities(by_id["security-image-pinned"]) == ("error",)
+    assert docs.severities(by_id["security-image-pinned"]) == ("error", "warning")
+    assert docs.severities(by_id["security-head-exposed"]) == ("error",)
     assert docs.severities(by_id["head-spot"]) == ("error", "warning")
     assert docs.severities(by_id["helm-hooks"]) == ("warning",)

@@ -90,7 +90,9 @@ def test_manifests_of_other_teams_are_judged_by_the_same_rules(tmp_path: Path, t
 
 
 def test_what_other_teams_run_with_success_is_not_refused(tmp_path: Path) -> None:
-    several = f"{LLM_SERVICE}{LLM_WORKERS}".replace("name: qwen, ", "name: large, ")
+    several = f"{LLM_SERVICE}{LLM_WORKERS}".replace("name: qwen, ", "name: large, ").replace(
+        "tensor: 2", "tensor: 2, pipeline: 2"
+    )
     both = "\n---\n".join((KUBERAY_SAMPLE, PRODUCTION_STACK, PREDICTORS, LLM_SERVICE, several))
     assert [each for each in found(file(tmp_path, both)) if each["severity"] == "error"] == []
     assert [

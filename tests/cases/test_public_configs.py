@@ -1,0 +1,218 @@
+"""What public repositories run with success, reduced to the lines that were refused once: no error may be said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policies.judge import read
+from policies.judgement import PLACEHOLDERS, judge
+
+from .resources import objects, said
+
+_VLLM = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec:
+      containers:
+        - name: vllm
+          image: IMAGE
+          args: [ARGS]
+          env: [ENV]
+          resources: {limits: {RESOURCES}}
+          readinessProbe: {httpGet: {path: /health, port: 8000}}
+          volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]
+"""
+
+
+def _vllm(
+    args: str, env: str = "", image: str = "vllm/vllm-openai:v0.30.0", resources: str = "nvidia.com/gpu: 1"
+) -> str:
+    filled = _VLLM.replace("ARGS", args).replace("ENV", env)
+    return filled.replace("IMAGE", image).replace("RESOURCES", resources)
+
+
+RUNS = {
+    # kserve: docs/samples/llmisvc and config/llmisvcconfig: the presets give TLS, /dev/shm and a shell that takes quotes away.
+    "an LLMInferenceService with TLS, workers and arguments in quotes": """
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: coder}
+spec:
+  model: {uri: hf://deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct, name: coder}
+  parallelism: {data: 16, dataLocal: 8, expert: true}
+  template:
+    containers:
+      - name: main
+        env:
+          - name: VLLM_ADDITIONAL_ARGS
+            value: >-
+              --trust-remote-code
+              --model-loader-extra-config '{"enable_multithread_load": true, "num_threads": 96}'
+        resources: {limits: {nvidia.com/gpu: 8, memory: 600Gi, cpu: 48}}
+        livenessProbe: {httpGet: {path: /health, port: 8000, scheme: HTTPS}, initialDelaySeconds: 300, failureThreshold: 60}
+  worker:
+    containers:
+      - {name: main, resources: {limits: {nvidia.com/gpu: 8, memory: 600Gi, cpu: 48}}}
+""",
+    "an LLMInferenceService that starts its own server on the folder that KServe fills": """
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: qwen}
+spec:
+  model: {uri: hf://Qwen/Qwen3-0.6B, name: qwen}
+  template:
+    containers:
+      - name: main
+        image: vllm/vllm-openai:v0.30.0
+        command: [vllm, serve, /mnt/models, --served-model-name=qwen]
+        resources: {limits: {nvidia.com/gpu: 1}}
+""",
+    "an LLMInferenceService whose devices are claimed by an annotation": """
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata:
+  name: qwen
+  annotations: {serving.kserve.io/exp-dra-device-class: gpu.nvidia.com}
+spec:
+  model: {uri: hf://Qwen/Qwen3-0.6B, name: qwen}
+  template: {containers: [{name: main, resources: {limits: {cpu: 4, memory: 32Gi}}}]}
+""",
+    "KServe's own config, which names the keys of Secrets": """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: inferenceservice-config, namespace: kserve}
+data:
+  credentials: |
+    {"storageSpecSecretName": "storage-config", "s3": {"s3SecretAccessKeyName": "AWS_SECRET_ACCESS_KEY"}}
+""",
+    # kserve: opt-125m-cpu; aibrix: development/vllm. The build says that it needs no GPU.
+    "vLLM built for CPUs": _vllm(
+        "--model=facebook/opt-125m", image="vllm/vllm-openai-cpu:v0.30.0", resources="cpu: 8, memory: 32Gi"
+    ),
+    # GoogleCloudPlatform/accelerated-platforms: online-inference-gpu
+    "arguments from a ConfigMap": _vllm(
+        "--model=Qwen/Qwen3-0.6B, --max-model-len=$(LENGTH), --gpu-memory-utilization=$(PART)",
+        env="{name: LENGTH, valueFrom: {configMapKeyRef: {name: runtime, key: LENGTH}}}, "
+        "{name: PART, valueFrom: {configMapKeyRef: {name: runtime, key: PART}}}",
+    ),
+    # gpu-operator: internal/state/testdata; it watches GPUs, and serves nothing that would have to load.
+    "a DaemonSet that claims the GPUs of its node": """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: nvidia-dcgm, namespace: gpu-operator}
+spec:
+  selector: {matchLabels: {app: dcgm}}
+  template:
+    metadata: {labels: {app: dcgm}}
+    spec:
+      resourceClaims: [{name: admin-gpus, resourceClaimTemplateName: admin-gpus}]
+      containers:
+        - name: dcgm
+          image: nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubuntu22.04
+          securityContext: {privileged: true}
+          livenessProbe: {tcpSocket: {port: 5555}, initialDelaySeconds: 15}
+          resources: {claims: [{name: admin-gpus}]}
+""",
+    # kaito: docs/proposals; types of another cloud are not EC2's.
+    "a NodePool of Karpenter on Azure": """
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: llama}
+spec:
+  disruption: {consolidateAfter: 0s, consolidationPolicy: WhenEmpty}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.azure.com, kind: AKSNodeClass, name: default}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [Standard_NC24ads_A100_v4]}
+""",
+    # karpenter-provider-aws: website/content/en/docs/concepts/nodeclasses.md
+    "an Ubuntu image, with user data in the form of AL2's": """
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: ubuntu}
+spec:
+  amiFamily: AL2
+  amiSelectorTerms: [{id: ami-0a1b2c3d4e5f60718}]
+  role: nodes
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: llm}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: llm}}]
+  blockDeviceMappings: [{deviceName: /dev/sda1, ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}}]
+""",
+    # GoogleCloudPlatform/kubernetes-engine-samples: ai-ml
+    "a server on TPUs with privilege": """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: maxengine}
+spec:
+  selector: {matchLabels: {app: maxengine}}
+  template:
+    metadata: {labels: {app: maxengine}}
+    spec:
+      containers:
+        - name: server
+          image: us-docker.pkg.dev/cloud-tpu-images/inference/maxengine-server:v0.2.2
+          securityContext: {privileged: true}
+          resources: {limits: {google.com/tpu: 4}}
+""",
+    # ai-on-eks: blueprints/inference; production-stack: deployment_on_cloud. Neither serves a model.
+    "a web page by a tag that moves, and a pod that prepares a node": """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: open-webui}
+spec:
+  selector: {matchLabels: {app: webui}}
+  template:
+    metadata: {labels: {app: webui}}
+    spec: {containers: [{name: webui, image: "ghcr.io/open-webui/open-webui:main"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: expand-disk}
+spec:
+  containers: [{name: expand, image: "debian:12", securityContext: {privileged: true}, volumeMounts: [{name: host, mountPath: /host}]}]
+  volumes: [{name: host, hostPath: {path: /}}]
+""",
+}
+
+
+@pytest.mark.parametrize("text", RUNS.values(), ids=RUNS)
+def test_what_runs_elsewhere_is_not_refused(text: str) -> None:
+    assert {rule for rule, severity in said(*objects(text)) if severity == "error"} == set()
+
+
+def test_what_readers_of_a_guide_fill_in_is_no_value(tmp_path: Path) -> None:
+    guide = """
+apiVersion: ray.io/v1
+kind: RayJob
+metadata: {name: "batch-${JOB_ID}", namespace: $NAMESPACE}
+spec:
+  entrypoint: python batch.py
+  rayClusterSpec:
+    headGroupSpec:
+      rayStartParams: {node-ip-address: $MY_POD_IP}
+      template: {spec: {containers: [{name: head, image: $REGISTRY/ray:$TAG, resources: {limits: {cpu: 4, memory: 16Gi}}}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: epp, namespace: $NAMESPACE}
+spec: {selector: {app: epp}, ports: [{port: "${EPP_PORT:-9002}"}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: cloud, namespace: $NAMESPACE}
+data: {token: <your token in base64>}
+"""
+    file = tmp_path / "guide.yaml"
+    file.write_text(guide)
+    judged = judge(read(file), unknowns=PLACEHOLDERS)
+    assert [placed.finding.sentence() for placed in judged.findings if placed.finding.severity == "error"] == []
+    assert {placed.finding.place for placed in judged.open} >= {"Service namespace/epp"}
