@@ -5,16 +5,19 @@ Not for: memory (policies/fit), or max_model_len above the decoder's positions (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.catalog.models.row import Model
 from policies.facts import Stack
 from policies.facts.quantities import real, switch, whole
+from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, seats
 from .engine_values import as_read
 
+_UPSTREAM = re.compile(r"(^|/)vllm/vllm-openai(-cpu)?([:@]|$)")
 Found = tuple[str, str]  # message, mend
 
 
@@ -63,7 +66,28 @@ def _for_decoders(seat: Seat, row: Model) -> Iterator[Found]:
         )
 
 
+def sound(stack: Stack) -> Iterator[Problem]:
+    """Images of vLLM have no libraries that read sound; those of Ray (ray-llm) have."""
+    for seat in seats(stack):
+        group = seat.group
+        if seat.row is None or seat.row.task != "transcribe" or group is None or not _UPSTREAM.search(group.image):
+            continue
+        if not any("audio" in word for word in words(group.main_container)):  # installed before it starts
+            yield warning(
+                seat.engine.where,
+                f"image {group.image} has no libraries that read sound: every request of {seat.row.name} is answered with 400 ('Invalid or unsupported audio file')",
+                "build an image from it with vllm[audio] of the same version",
+            )
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="model-sound",
+        title="A model that hears has an image that reads sound",
+        why="vLLM's own images leave the extra `audio` (soundfile, av) out. The engine starts and is ready, and no request is ever answered.",
+        check=sound,
+        sources=("vllm#13675", "vllm#15087", "ls1intum/edutelligence#925", "vllm 0.29.0: multimodal/media/audio.py"),
+    ),
     Rule(
         id="model-encoder-decoder",
         title="An encoder-decoder model has a batch for its encoder, and nothing that is for decoders",

@@ -215,6 +215,10 @@ def bound(cores: str, limit: int = 8) -> tuple[Doc, ...]:
     return (made,)
 
 
+def heard(image: str) -> tuple[Doc, ...]:
+    return (started(WHISPER, image=image, pod={"nodeSelector": {"llm-serving/pool": "h100"}}),)
+
+
 MP = {"lmcache.mp.port": 5555}
 PAIRS = (
     Pair("kserve/kserve#5987", "disaggregation-pair", both(), both("--kv-transfer-config", NIXL), "warning"),
@@ -227,6 +231,7 @@ PAIRS = (
     Pair("vllm-project/vllm PR#17930", "cpu-threads", bound("0-31"), bound("nobind"), "warning"),
     Pair("as many cores as the limit", "cpu-threads", bound("0-3,8-12"), bound("0-3,8-11"), "warning"),
     Pair("lists for two workers", "cpu-threads", bound("0-3|4-7"), bound("0-7")),
+    Pair("vllm-project/vllm#13675", "model-sound", heard("vllm/vllm-openai:v0.29.0"), heard("registry.internal/vllm-openai-audio:v0.29.0"), "warning"),
     Pair("a word that is none", "cpu-threads", bound("all"), bound("auto")),
 )  # fmt: skip
 
