@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import Object, PodGroup, Stack, Values, Workload
-from policies.facts.quantities import whole
+from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import pods_at_rest
@@ -52,6 +52,28 @@ def countable(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def protects(stack: Stack) -> Iterator[Problem]:
+    """Budgets that select no pods that are seen, and ask for all but one of the labels of some that are."""
+    for item, _, found in _budgets(stack):
+        if found or mapping(_selector(item)).get("matchExpressions"):
+            continue
+        wanted = asked(_selector(item))
+        for workload in stack.workloads:
+            if workload.namespace != item.namespace:
+                continue
+            known = [labels(workload, group) for group in workload.pod_groups]
+            lacks = min(
+                ([key for key in wanted if each.get(key) != wanted[key]] for each in known), key=len, default=[]
+            )
+            if len(lacks) == 1 and len(wanted) > 1 and not any(lacks[0] in each for each in known):
+                yield warning(
+                    item.where,
+                    f"no pod has {lacks[0]}={wanted[lacks[0]]}, and pods of {workload.where} have its other labels: it protects nothing (NoPods), and every drain may take all at once",
+                    f"give the pods that label, or leave {lacks[0]} out of the selector",
+                )
+                break
+
+
 def ends(stack: Stack) -> Iterator[Problem]:
     for item, spec, found in _budgets(stack):
         never = spec.get("maxUnavailable") in (0, "0", "0%") or str(spec.get("minAvailable")) == "100%"
@@ -80,6 +102,13 @@ RULES: tuple[Rule, ...] = (
             "https://kubernetes.io/docs/tasks/run-application/configure-pdb/#arbitrary-controllers-and-selectors",
             "kuberay: config/crd/bases/ray.io_rayclusters.yaml",
         ),
+    ),
+    Rule(
+        id="disruption-pods",
+        title="A budget finds its pods",
+        why="A budget is taken whatever it selects. Charts often give labels to the Deployment that its pods do not have: the budget then counts no pods, and holds no drain.",
+        check=protects,
+        sources=("bank-vaults/vault-operator#1064", "bitnami/charts#34544", "1Password/connect-helm-charts#240"),
     ),
     Rule(
         id="disruption-ends",

@@ -18,7 +18,7 @@ from ._values import chart_name, dig, releases, true
 
 PLUGINS = ("gpu-operator", "nvidia-device-plugin")
 # The chart's own defaults (v26.7.0 values.yaml: daemonsets.tolerations, node-feature-discovery.worker.tolerations).
-_GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _CONTROL_PLANE = {
     "key": "node-role.kubernetes.io/control-plane",
     "operator": "Equal",
@@ -104,7 +104,8 @@ def installed(stack: Stack) -> Iterator[Problem]:
         )
 
 
-def _tolerates(raw: Any, default: list[dict[str, str]], taint: Taint) -> bool:
+def tolerates(raw: Any, default: list[dict[str, str]], taint: Taint) -> bool:
+    """Whether a chart's daemon set, with these tolerations in its values or else the chart's own, runs on nodes with a taint."""
     given = items(raw) if raw is not None else default
     return any(
         Toleration(
@@ -129,13 +130,13 @@ def tolerations(stack: Stack) -> Iterator[Problem]:
                 if taint.effect == "PreferNoSchedule":
                     continue
                 named = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-                if not _tolerates(daemons, [_GPU_TOLERATION], taint):
+                if not tolerates(daemons, [GPU_TOLERATION], taint):
                     yield error(
                         release.where,
                         f"the device plugin and the other daemon sets do not tolerate {named} of {pool.where}: they run nowhere and no GPU is advertised",
                         f"add {{key: {taint.key}, operator: Exists}} to daemonsets.tolerations",
                     )
-                if nfd and not _tolerates(worker, [_CONTROL_PLANE, _GPU_TOLERATION], taint):
+                if nfd and not tolerates(worker, [_CONTROL_PLANE, GPU_TOLERATION], taint):
                     yield error(
                         release.where,
                         f"Node Feature Discovery's worker does not tolerate {named} of {pool.where}: the node is never labelled as a GPU node, and the "

@@ -12,6 +12,7 @@ from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error
 
 from ._values import dig, releases, true
+from .gpu_operator import GPU_TOLERATION, tolerates
 
 _OFF = "nvidia.com/gpu.deploy.device-plugin"
 
@@ -40,6 +41,24 @@ def plugins(stack: Stack) -> Iterator[Problem]:
         )
 
 
+def plugin_tolerations(stack: Stack) -> Iterator[Problem]:
+    for release in releases(stack, "nvidia-device-plugin"):
+        # The chart's own; its default priority class brings the other one, CriticalAddonsOnly.
+        given = dig(release.values, "tolerations")
+        for pool in stack.pools if not {"affinity", "nodeSelector"} & release.values.keys() else ():
+            closed = [
+                taint
+                for taint in pool.taints
+                if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(given, [GPU_TOLERATION], taint)
+            ]
+            if closed and (pool.gpus_per_node or pool.gpu):
+                yield error(
+                    release.where,
+                    f"NVIDIA's device plugin does not tolerate {closed[0].key} of {pool.where}: it does not run there, and the nodes advertise no GPU",
+                    f"add {{key: {closed[0].key}, operator: Exists}} to tolerations, beside {{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}",
+                )
+
+
 def runtime_classes(stack: Stack) -> Iterator[Problem]:
     by_nri = [r for r in releases(stack, "gpu-operator") if dig(r.values, "cdi", "nriPluginEnabled") is True]
     made = {item.name for item in stack.of_kind("RuntimeClass")}
@@ -64,6 +83,13 @@ RULES: tuple[Rule, ...] = (
         ),
         check=plugins,
         sources=("KAI-Scheduler#993", "k8s-device-plugin#647"),
+    ),
+    Rule(
+        id="gpu-plugin-tolerations",
+        title="The device plugin runs on every GPU pool",
+        why="The chart tolerates nvidia.com/gpu alone. On nodes with a further taint of the pool's owner no plugin runs: they have no nvidia.com/gpu, and pods that tolerate everything stay pending.",
+        check=plugin_tolerations,
+        sources=("eksctl-io/eksctl#5277",),
     ),
     Rule(
         id="gpu-runtime-class",

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from policies.facts import Object, Stack
-from policies.finding import Problem, Rule, warning
+from policies.facts.quantities import whole
+from policies.finding import Problem, Rule, error, warning
 
 from .ingress_timeouts import engine_services
 from .published import backends, ingress_class
@@ -39,6 +40,20 @@ def health(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def times(stack: Stack) -> Iterator[Problem]:
+    for item in stack.of_kind("Ingress", "Service"):
+        # Network load balancers take an interval that is as long: the controller's own values are 10 and 10.
+        for prefix, unit, more in ((f"{_ALB}/healthcheck-", "-seconds", 1), (_NLB, "", 0)):
+            every = whole(item.annotations.get(f"{prefix}interval{unit}"))
+            patience = whole(item.annotations.get(f"{prefix}timeout{unit}"))
+            if every is not None and patience is not None and patience + more > every:
+                yield error(
+                    item.where,
+                    f"its load balancer asks every {every} s and waits {patience} s for an answer: AWS refuses it, and makes no target group",
+                    f"set {prefix}interval{unit} to {patience + more} or more, or a shorter timeout",
+                )
+
+
 def _answered(item: Object) -> bool:
     """Whether a path is named, or 404 counts as alive."""
     if str(item.annotations.get(f"{_ALB}/healthcheck-path") or "/") != "/":
@@ -66,5 +81,12 @@ RULES: tuple[Rule, ...] = (
             "aws-load-balancer-controller#2279",
             "https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/#health-check",
         ),
+    ),
+    Rule(
+        id="ingress-health-times",
+        title="A health check ends before the next one begins",
+        why="AWS checks both when the controller makes the target group (Health check interval must be greater than the timeout). The Ingress or Service stays without an address until then.",
+        check=times,
+        sources=("aws-load-balancer-controller#2951",),
     ),
 )

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets as their webhook takes them. Not for: their pods, which are judged as others are, or fields (object_schema.py)."""
+"""LeaderWorkerSets as their webhook takes them, and in an order in which they start. Not for: their pods, judged as others are, or fields (object_schema.py)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,34 @@ from policies.facts import Stack, Workload
 from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error
 
+from .pod_resources import containers
+
 
 def sets(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind == "LeaderWorkerSet":
             yield from _rollout(workload)
             yield from _subgroups(workload)
+
+
+def order(stack: Stack) -> Iterator[Problem]:
+    """Workers that are made when the leader is ready, and a leader whose engine is ready when its workers are there."""
+    for workload in stack.workloads:
+        if workload.kind != "LeaderWorkerSet" or workload.spec.get("startupPolicy") != "LeaderReady":
+            continue
+        leader = workload.groups[0]
+        probed = any(
+            container.get(probe)
+            for _, container in containers(mapping(leader.pod))
+            for probe in ("readinessProbe", "startupProbe")
+        )
+        for engine in workload.engines if probed else ():
+            if leader.gpus and engine.tensor * engine.pipeline > leader.gpus:
+                yield error(
+                    workload.where,
+                    f"startupPolicy is LeaderReady, and the leader's engine is ready when workers hold the rest of its {engine.tensor * engine.pipeline} GPUs: each waits for the other",
+                    "leave startupPolicy out (LeaderCreated)",
+                )
 
 
 def _rollout(workload: Workload) -> Iterator[Problem]:
@@ -68,5 +90,12 @@ RULES: tuple[Rule, ...] = (
         ),
         check=sets,
         sources=("lws PR#1008", "lws PR#65", "lws 060ab4d: pkg/webhooks/leaderworkerset_webhook.go"),
+    ),
+    Rule(
+        id="leader-worker-order",
+        title="An engine's workers do not wait for the engine",
+        why="With LeaderReady LeaderWorkerSet makes workers after the leader's pod is ready. An engine over several pods answers its probes when all ranks are there, so neither ever comes.",
+        check=order,
+        sources=("lws PR#150", "lws: keps/135-startup-policy/README.md"),
     ),
 )

@@ -30,6 +30,12 @@ def _scaled(stack: Stack) -> Iterator[tuple[Scaler, Workload]]:
 
 def zero(stack: Stack) -> Iterator[Problem]:
     for scaler, workload in _scaled(stack):
+        if scaler.kind == _HPA and scaler.min > 0 and workload.spec.get("replicas") == 0:
+            yield error(
+                scaler.where,
+                f"{workload.where} says replicas: 0, which switches an HPA off (ScalingDisabled): no pod is ever made",
+                "leave replicas out",
+            )
         if scaler.min > 0 or not workload.engines:
             continue
         if scaler.kind == _HPA:
@@ -118,6 +124,7 @@ RULES: tuple[Rule, ...] = (
         ),
         check=zero,
         sources=(
+            "kubernetes/kubernetes#110278",
             "https://keda.sh/docs/latest/concepts/scaling-deployments/",
             "https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
         ),

@@ -140,7 +140,8 @@ def _interfaces_of_several(pool: NodePool, found: list[Instance]) -> Iterator[Pr
 
 def desired_ignored(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
-        if pool.kind == "managed" and not pool.ignores_desired and stack.autoscaler != "none":
+        moves = pool.max is None or pool.max > pool.min
+        if pool.kind == "managed" and moves and not pool.ignores_desired and stack.autoscaler != "none":
             yield warning(
                 pool.where,
                 "desiredSize is managed by this program and by the node autoscaler: each update sets it back and drains nodes with running engines",

@@ -18,6 +18,8 @@ from ._places import nodes_at_least
 from .capacity import demands
 from .probes import LEAST_LOAD_SECONDS, patience
 
+_GANG = "scheduling.volcano.sh/group-min-member"
+
 
 def rollout(stack: Stack) -> Iterator[Problem]:
     plain = {workload.where: workload for workload in stack.workloads if workload.kind == "Deployment"}
@@ -90,6 +92,21 @@ def steps(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def gangs(stack: Stack) -> Iterator[Problem]:
+    """Volcano makes a gang of the pods of one ReplicaSet, and an update fills the new one a few pods at a time."""
+    for workload in stack.workloads:
+        replicas = whole(workload.spec.get("replicas", 1)) or 0
+        for group in workload.groups if workload.kind == "Deployment" else ():
+            least = whole(group.annotations.get(_GANG)) or 0
+            beyond, missing = _steps(workload, replicas)
+            if group.scheduler_name == "volcano" and beyond + missing < min(least, replicas):
+                yield error(
+                    group.where,
+                    f"Volcano places {least} of its pods together, and a rolling update makes {beyond + missing} before one is ready: the new pods stay pending, and the update never ends",
+                    "set strategy: {rollingUpdate: {maxSurge: 100%}}, or {type: Recreate}",
+                )
+
+
 def grace(stack: Stack) -> Iterator[Problem]:
     """Time between the order to end and the kill, against what a preStop hook takes of it."""
     for workload in stack.workloads:
@@ -130,6 +147,13 @@ RULES: tuple[Rule, ...] = (
         ),
         check=steps,
         sources=("https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds",),
+    ),
+    Rule(
+        id="upgrade-gang",
+        title="A rolling update makes a gang's pods together",
+        why="Volcano makes a PodGroup for each ReplicaSet. The new one gets as many pods as may come on top or be missing; with fewer than the gang's number none of them is placed.",
+        check=gangs,
+        sources=("volcano#4739",),
     ),
     Rule(
         id="upgrade-grace",

@@ -11,7 +11,8 @@ from policies.facts import NodePool, Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import chart_name, dig
+from ._values import chart_name, dig, listed
+from .auto_mode import auto_clusters
 from .capacity import demands, nodes_of
 
 _HARD = ("NoSchedule", "NoExecute")
@@ -28,6 +29,8 @@ def _closed(pool: NodePool) -> tuple[str, ...]:
 
 
 def system(stack: Stack) -> Iterator[Problem]:
+    if not stack.complete:
+        yield from _all_closed(stack)
     if not stack.complete or not stack.cluster_made:
         return
     homes = [p for p in stack.pools if p.kind == "managed" and kept(p) and not _closed(p)]
@@ -47,6 +50,22 @@ def system(stack: Stack) -> Iterator[Problem]:
         f"no node is there for the cluster's own pods (CoreDNS, operators, schedulers, the node autoscaler itself, Ray heads): {why}",
         "add a managed pool without taints, e.g. core: {instance_types: [m7i.xlarge], min: 2, max: 4}",
     )
+
+
+def _all_closed(stack: Stack) -> Iterator[Problem]:
+    """Taints on all groups of nodes of a program that makes the cluster as well, and nothing else that CoreDNS could run on."""
+    types = [each.type for each in stack.aws]
+    dns = [mapping(each.props) for each in stack.aws if mapping(each.props).get("addonName") == "coredns"]
+    elsewhere = any(each in types for each in ("aws:eks/fargateProfile:FargateProfile", "aws:autoscaling/group:Group"))
+    if types.count("aws:eks/cluster:Cluster") != 1 or elsewhere or auto_clusters(stack):
+        return
+    groups = [pool for pool in stack.pools if pool.kind == "managed"]
+    if groups and all(map(_closed, groups)) and not any("toleration" in str(p.get("configurationValues")) for p in dns):
+        yield warning(
+            groups[0].where,
+            f"all groups of nodes are tainted ({listed(sorted({key for pool in groups for key in _closed(pool)}))}): CoreDNS and the other pods of the cluster's own have no node",
+            "add a group without taints, of two small instances",
+        )
 
 
 def _unfit(pool: NodePool) -> str:
