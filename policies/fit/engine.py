@@ -20,12 +20,16 @@ from policies.fit.shape import EngineShape
 _ONE_KIND = ("ExampleConnector", "FlexKVConnectorV1", "HF3FSKVConnector", "LMCacheConnectorV1", "MoRIIOConnector")
 
 
-def one_kind(kv_transfer: Mapping[str, Any] | None) -> str | None:
-    """The first connector in a kv_transfer_config that carries caches of one kind only."""
+def connectors(kv_transfer: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Names of the connectors in a kv_transfer_config: its own, and those of which a MultiConnector is made."""
     config = mapping(kv_transfer)
     inner = items(mapping(config.get("kv_connector_extra_config")).get("connectors"))
-    names = (str(mapping(part).get("kv_connector") or "") for part in (config, *inner))
-    return next((name for name in names if name in _ONE_KIND), None)
+    return tuple(str(part.get("kv_connector") or "") for part in (config, *map(mapping, inner)))
+
+
+def one_kind(kv_transfer: Mapping[str, Any] | None) -> str | None:
+    """The first connector in a kv_transfer_config that carries caches of one kind only."""
+    return next((name for name in connectors(kv_transfer) if name in _ONE_KIND), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from policies.facts.quantities import items, mapping, switch, whole
 from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
 from policies.fit.divisible import divisibility
-from policies.fit.engine import one_kind
+from policies.fit.engine import connectors, one_kind
 from policies.fit.kv_cache import cache_layout
 
 from ._engines import Seat, seats
@@ -66,12 +66,13 @@ def _wrong(seat: Seat) -> Iterator[tuple[str, str]]:
 def blocks(stack: Stack) -> Iterator[Problem]:
     """The block of a hybrid model is as long as its state is large: hundreds or thousands of tokens."""
     for seat in seats(stack):
-        row, layout = seat.row, None
-        if row is not None and (row.mamba or row.linear_attention) and not divisibility(row, seat.shape):
-            layout = cache_layout(row, seat.shape)
-        size = max((cache.block_size for cache in layout.caches), default=0) if layout else 0
-        if row is None or not size:
+        row = seat.row
+        if row is None or not (row.mamba or row.linear_attention) or divisibility(row, seat.shape):
             continue
+        layout = cache_layout(row, seat.shape)
+        if layout is None or seat.args.get("mamba_cache_mode") == "all":
+            continue
+        size = max(cache.block_size for cache in layout.caches)
         length = whole(seat.args.get("max_model_len"))
         asked = switch(seat.args.get("enable_prefix_caching")) and not seat.args.get("prefix_match_unit")
         if asked and length is not None and 0 < length < size:
@@ -81,33 +82,26 @@ def blocks(stack: Stack) -> Iterator[Problem]:
                 "no prompt fills one and nothing is ever found again",
                 f"raise max_model_len well above {size}, or leave enable_prefix_caching out",
             )
-        if _LMCACHE in _connectors(seat):
+        if _LMCACHE in connectors(seat.engine.kv_transfer):
             chunk = _chunk(seat)
-            if chunk % size:
+            if (chunk or _CHUNK) % size:
                 yield warning(
                     seat.engine.where,
-                    f"{_LMCACHE} takes chunks that are a multiple of vLLM's block, which {row.name} has of {size} tokens beside its states, and LMCache's are {chunk}: it refuses to start",
+                    f"{_LMCACHE} takes chunks that are a multiple of vLLM's block, which {row.name} has of {size} tokens beside its states, and LMCache's are {chunk or f'{_CHUNK} by default'}: it refuses to start",
                     f"start LMCache's server with --chunk-size {size}, and one for each model whose blocks differ",
                 )
 
 
-def _connectors(seat: Seat) -> list[str]:
-    config = mapping(seat.engine.kv_transfer)
-    inner = items(mapping(config.get("kv_connector_extra_config")).get("connectors"))
-    return [str(part.get("kv_connector") or "") for part in (config, *map(mapping, inner))]
-
-
-def _chunk(seat: Seat) -> int:
-    """The chunk of LMCache's server beside the engine, if one is; elsewhere it is taken to be the default."""
+def _chunk(seat: Seat) -> int | None:
+    """The chunk that LMCache's server beside the engine is started with; None where none is seen, or nothing said."""
     pod = seat.group.pod if seat.group is not None else {}
     for container in map(mapping, items(pod.get("containers"))):
         given = words(container)
         for number, word in enumerate(given):
             name, _, value = word.partition("=")
             if name == "--chunk-size" and "lmcache" in " ".join(given):
-                size = whole(value or (given[number + 1] if number + 1 < len(given) else None))
-                return size or _CHUNK
-    return _CHUNK
+                return whole(value or (given[number + 1] if number + 1 < len(given) else None))
+    return None
 
 
 RULES: tuple[Rule, ...] = (
