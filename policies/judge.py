@@ -133,6 +133,7 @@ def _documents(text: str, name: str) -> Iterator[Any]:
 # $IMAGE, ${IMAGE}, <IMAGE> and <<IMAGE>>, as guides write what their readers put in; $(NAME) is Kubernetes' own.
 _PLACEHOLDER = re.compile(
     r"\S*\$[A-Z_][A-Z0-9_]*\S*|.*\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-+=?][^{}]*)?\}.*|\S*<<?[A-Za-z][^<>]*>>?\S*"
+    r"|(?:CHANGE|INSERT|PLACEHOLDER|REPLACE|YOUR)[_-][A-Z0-9_-]+"
 )
 _FORBIDDEN = re.compile(r"[^a-z0-9.-]+")
 _CAPITALS = re.compile(r"(?:.*/)?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:[/:].*)?")  # IMAGE_NAME, registry/PROJECT_ID/image:tag

@@ -5,11 +5,12 @@ Not for: whether its placement group can be placed (topology.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.catalog import instances
 from policies.catalog.lookup import UnknownRow
-from policies.facts import Stack
+from policies.facts import PodGroup, Stack
 from policies.facts.quantities import real, switch, whole
 from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
@@ -22,6 +23,7 @@ from .topology import strategy_of
 
 # From here on vLLM takes Ray only where it is told to; before, it took it by itself for a world larger than the pod (vllm PR#25775).
 _NO_FALLBACK = "0.11.1"
+_RAY_FIRST = re.compile(r"\bray start\b|ray_init|multi-node-serving")
 
 
 def spans_pods(stack: Stack) -> Iterator[Problem]:
@@ -64,6 +66,11 @@ def expert_ranks(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def _joins_ray(group: PodGroup) -> bool:
+    """Whether a script makes a Ray cluster of the pods before it starts vLLM, which an older one takes."""
+    return any("vllm" in word and _RAY_FIRST.search(word) for word in words(group.main_container))
+
+
 def one_pod(stack: Stack) -> Iterator[Problem]:
     """Plain vLLM starts its workers as processes of one pod."""
     for seat in on_gpus(stack):
@@ -82,7 +89,8 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
         if nodes > 1:
             yield from _of_each(seat, have, nodes)
         elif have >= 1 and need > have:
-            yield error(
+            unsure = several and backend is None and seat.workload.vllm_version is None and _joins_ray(group)
+            yield (warning if unsure else error)(
                 seat.engine.where,
                 f"it needs {need} GPUs (tensor {seat.engine.tensor} x pipeline {seat.engine.pipeline} x data {ranks}) and "
                 + (

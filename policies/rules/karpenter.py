@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 
 from policies.facts import Stack
-from policies.facts.quantities import quantity
+from policies.facts.quantities import mapping, quantity
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import places, pods_at_most, pods_at_rest
@@ -17,13 +17,15 @@ from ._values import amount, before, listed, version
 from .pool_types import rows
 
 # The EC2 API gave no GPUs for this type either in August 2025 (karpenter-provider-aws#8368, still open); tables of 2026-08 list one.
+_GPUS = "nvidia.com/gpu"
 _LATE_COUNT = ("p5.4xlarge",)
 # Karpenter's compatibility matrix (website/content/en/docs/upgrading/compatibility.md).
 KUBERNETES = (((1, 36), "1.13.0"), ((1, 35), "1.9.0"), ((1, 34), "1.6.0"))
 
 
 def gpu_count(stack: Stack) -> Iterator[Problem]:
-    for pool in stack.pools:
+    stated = any(_GPUS in mapping(each.spec.get("capacity")) for each in stack.of_kind("NodeOverlay"))
+    for pool in stack.pools if not stated else ():
         if pool.kind != "karpenter":
             continue
         found = [row for row in rows(pool) if row.gpu is not None]
@@ -34,7 +36,7 @@ def gpu_count(stack: Stack) -> Iterator[Problem]:
             yield (error if everything else warning)(
                 pool.where,
                 f"EC2 reports no GPU for {listed(unseen)}, so Karpenter never starts {'one' if len(unseen) == 1 else 'them'} for a pod that asks for nvidia.com/gpu",
-                "use another type, or a managed node group",
+                f"use another type or a managed node group, or a NodeOverlay whose capacity has {_GPUS}",
             )
         for name in unsure:
             # Beside types whose GPUs are counted, pods with GPUs go to those.
@@ -129,10 +131,11 @@ def installed(stack: Stack) -> Iterator[Problem]:
     for pool in pools:
         outside = [row.name for row in rows(pool) if not row.karpenter]
         if outside:
-            yield error(
+            yield warning(
                 pool.where,
-                f"Karpenter does not offer {listed(outside)}",
-                "use a managed node group for it",
+                f"Karpenter's tables of types, made from EC2's answers, lack {listed(outside)}: where the region does not offer "
+                f"{'it' if len(outside) == 1 else 'them'}, no node is started",
+                "see `aws ec2 describe-instance-type-offerings`, or use another type",
             )
 
 

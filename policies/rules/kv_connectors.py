@@ -64,7 +64,7 @@ def _no_connector(stack: Stack, seat: Seat, name: str) -> Iterator[Problem]:
     main = seat.group.main_container if seat.group is not None else {}
     image = str(main.get("image") or "")
     misspelt = bool(near) and abs(len(near[0]) - len(name)) <= 3
-    own = bool(image) and not _UPSTREAM.match(image) and not misspelt
+    own = bool(image) and not _UPSTREAM.match(image) and (name in _EARLIER or not misspelt)
     yield (warning if own else error)(
         seat.engine.where,
         f"kv_connector '{name}' is none that vLLM has" + (", and so the image has to bring it" if own else ""),

@@ -105,7 +105,7 @@ def _parameter(workload: Workload, group: PodGroup, name: str, value: object) ->
             f'write "{text}" in quotes',
         )
     number = real(value)
-    if name in _NUMBERS and (number is None or number < 0 or not number.is_integer()):
+    if name in _NUMBERS and "$" not in str(value) and (number is None or number < 0 or not number.is_integer()):
         unit = " of bytes" if name in ("memory", "object-store-memory") else ""
         yield error(
             group.where,

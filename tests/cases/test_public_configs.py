@@ -147,6 +147,75 @@ spec:
   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: llm}}]
   blockDeviceMappings: [{deviceName: /dev/sda1, ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}}]
 """,
+    # karpenter-provider-aws: website/content/en/docs/concepts/nodeoverlays.md and nodepools.md
+    "types whose GPUs an overlay states, and types that only some regions have": """
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: part}
+spec:
+  requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [g6f]}]
+  capacity: {nvidia.com/gpu: 1}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: part}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [g6f]}]
+  limits: {nvidia.com/gpu: 4}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: old}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [p3.8xlarge]}]
+  limits: {cpu: 100}
+""",
+    # terraform-aws-eks-blueprints: patterns/multi-node-vllm; vLLM before 0.11.1 takes the Ray that is there.
+    "a group of pods that a script joins by Ray": """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: vllm}
+spec:
+  leaderWorkerTemplate:
+    size: 4
+    leaderTemplate:
+      spec:
+        containers:
+          - name: vllm
+            image: example.com/mine/vllm:1
+            command: [sh, -c, "/vllm-workspace/ray_init.sh leader --ray_cluster_size=$(LWS_GROUP_SIZE); python3 -m vllm.entrypoints.openai.api_server --port 8080 --model Qwen/Qwen3-32B --pipeline-parallel-size 4"]
+            resources: {limits: {nvidia.com/gpu: 1}}
+            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+        volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 15Gi}}]
+    workerTemplate:
+      spec:
+        containers:
+          - name: vllm
+            image: example.com/mine/vllm:1
+            command: [sh, -c, "/vllm-workspace/ray_init.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"]
+            resources: {limits: {nvidia.com/gpu: 1}}
+            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+        volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 15Gi}}]
+""",
+    # aibrix: test/regression; an image of one's own has the vLLM that it has.
+    "a connector of an older vLLM in an image of one's own": _vllm(
+        """--model=Qwen/Qwen3-0.6B, '--kv-transfer-config={"kv_connector":"LMCacheConnector","kv_role":"kv_both"}'""",
+        image="example.com/mine/vllm-openai:lmcache-v0.8.5",
+    ),
+    "a route to a Redis, on the port that Ray's GCS has": """
+apiVersion: gateway.networking.k8s.io/v1alpha2
+kind: TCPRoute
+metadata: {name: cache}
+spec:
+  parentRefs: [{name: internal}]
+  rules: [{backendRefs: [{name: redis, port: 6379}]}]
+""",
     # GoogleCloudPlatform/kubernetes-engine-samples: ai-ml
     "a server on TPUs with privilege": """
 apiVersion: apps/v1
@@ -198,7 +267,7 @@ spec:
   entrypoint: python batch.py
   rayClusterSpec:
     headGroupSpec:
-      rayStartParams: {node-ip-address: $MY_POD_IP}
+      rayStartParams: {node-ip-address: $MY_POD_IP, num-gpus: $GPUS}
       template: {spec: {containers: [{name: head, image: $REGISTRY/ray:$TAG, resources: {limits: {cpu: 4, memory: 16Gi}}}]}}
 ---
 apiVersion: v1
