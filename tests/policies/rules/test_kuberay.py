@@ -87,7 +87,10 @@ def scaled(**over: Any) -> Stack:
         (ray(annotations={"ray.io/initializing-timeout": "1m"}), [("kuberay-initializing-timeout", "warning")]),
         (ray(annotations={"ray.io/initializing-timeout": "1h30m"}), []),
         (ray(annotations={"ray.io/initializing-timeout": "3600"}), []),
-        (cluster(networkPolicy={"mode": "DenyAll"}), [("kuberay-gates", "warning")]),
+        (
+            cluster(networkPolicy={"mode": "DenyAll"}),
+            [("kuberay-gates", "error"), ("network-policy-operator", "error")],
+        ),
         (cluster(upgradeStrategy={"type": "Recreate"}), [("kuberay-gates", "error")]),
         (with_workers(pod={"containers": []}), [("kuberay-containers", "error")]),
         (ray(head=None, spec={"rayClusterConfig": {}}), [("kuberay-containers", "error")]),
