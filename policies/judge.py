@@ -135,6 +135,7 @@ _PLACEHOLDER = re.compile(
     r"\S*\$[A-Z_][A-Z0-9_]*\S*|.*\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-+=?][^{}]*)?\}.*|\S*<<?[A-Za-z][^<>]*>>?\S*"
     r"|(?:CHANGE|INSERT|PLACEHOLDER|REPLACE|YOUR)[_-][A-Z0-9_-]+"
 )
+_BLANK = re.compile(r"(?:--[a-z][\w-]*=)?<[A-Za-z][^<>]*>")
 _FORBIDDEN = re.compile(r"[^a-z0-9.-]+")
 _CAPITALS = re.compile(r"(?:.*/)?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:[/:].*)?")  # IMAGE_NAME, registry/PROJECT_ID/image:tag
 _LOWER_CASE = ("image", "serviceAccount", "serviceAccountName")  # values that have no capitals
@@ -162,7 +163,7 @@ def _filled(documents: Iterator[Any]) -> Iterator[Any]:
 def _without(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         kept = _OF_SHELLS - ({"data"} if value.get("kind") == "Secret" else set())
-        return {k: v if k in kept else _without(v, str(k)) for k, v in value.items()}
+        return {k: _words(v) if k in kept else _without(v, str(k)) for k, v in value.items()}
     if isinstance(value, list):
         return [_without(each, key) for each in value]
     if not isinstance(value, str) or key in ("apiVersion", "kind"):
@@ -171,6 +172,13 @@ def _without(value: Any, key: str = "") -> Any:
         return _FORBIDDEN.sub("-", value.lower()).strip("-") if _PLACEHOLDER.fullmatch(value) else value
     capitals = key in _LOWER_CASE and _CAPITALS.fullmatch(value)
     return PLACEHOLDER if capitals or _PLACEHOLDER.fullmatch(value) else value
+
+
+def _words(value: Any) -> Any:
+    """What a shell may read keeps its variables; a word of a command that is left blank is none."""
+    if not isinstance(value, list):
+        return value
+    return [PLACEHOLDER if isinstance(word, str) and _BLANK.fullmatch(word) else word for word in value]
 
 
 def _known(path: Path | None) -> Stack:

@@ -29,9 +29,8 @@ def is_script(word: str) -> bool:
 
 def without_open(args: Mapping[str, Any], *, shell: bool) -> dict[str, Any]:
     """Arguments without those whose value a shell, a Secret, a ConfigMap or the node is yet to give; the model keeps its name."""
-    left = _LEFT if shell else _KUBERNETES
     named = () if shell else ("model", "served_model_name")
-    return {k: v for k, v in args.items() if k in named or not (isinstance(v, str) and left.search(v))}
+    return {k: v for k, v in args.items() if k in named or not (isinstance(v, str) and _LEFT.search(v))}
 
 
 def _stated(env: Mapping[str, str | SecretRef], name: str, otherwise: str) -> str:

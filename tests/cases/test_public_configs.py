@@ -275,6 +275,20 @@ kind: Service
 metadata: {name: epp, namespace: $NAMESPACE}
 spec: {selector: {app: epp}, ports: [{port: "${EPP_PORT:-9002}"}]}
 ---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat, namespace: $NAMESPACE}
+spec:
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.30.0
+          args: [--model=Qwen/Qwen3-0.6B, --max-model-len, <tokens>, --max-num-seqs=<requests>]
+          resources: {limits: {nvidia.com/gpu: 1}}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: cloud, namespace: $NAMESPACE}
