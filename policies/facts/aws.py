@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from .quantities import mapping
+from .quantities import items, mapping
 from .records import AwsResource, Values
 from .wire import Resource
 
@@ -18,6 +18,11 @@ AUTO_SCALING_GROUP = "aws:autoscaling/group:Group"
 AUTO_SCALING_TAG = "aws:autoscaling/tag:Tag"
 CLUSTER = "aws:eks/cluster:Cluster"
 SUBNET = "aws:ec2/subnet:Subnet"
+GROUP = "aws:ec2/securityGroup:SecurityGroup"
+_RULES = ("aws:ec2/securityGroupRule:SecurityGroupRule", "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule")
+LUSTRE, EFS = "aws:fsx/lustreFileSystem:LustreFileSystem", "aws:efs/mountTarget:MountTarget"
+FILE_SYSTEMS = {LUSTRE: "securityGroupIds", EFS: "securityGroups"}
+"""What is mounted over the network, and the property that names its security groups."""
 JUDGED: Mapping[str, tuple[str, ...]] = {
     NODE_GROUP: (
         "instanceTypes",
@@ -40,9 +45,9 @@ JUDGED: Mapping[str, tuple[str, ...]] = {
     ),
     AUTO_SCALING_GROUP: ("minSize", "maxSize", "mixedInstancesPolicy"),
     CLUSTER: ("version", "vpcConfig.endpointPublicAccess", "vpcConfig.publicAccessCidrs"),
-    "aws:ec2/securityGroup:SecurityGroup": ("ingress", "egress"),
-    "aws:ec2/securityGroupRule:SecurityGroupRule": ("type", "cidrBlocks", "protocol", "fromPort", "toPort"),
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": (
+    GROUP: ("ingress", "egress"),
+    _RULES[0]: ("type", "cidrBlocks", "protocol", "fromPort", "toPort"),
+    _RULES[1]: (
         "cidrIpv4",
         "cidrIpv6",
         "ipProtocol",
@@ -89,6 +94,23 @@ class Found:
         return None
 
 
+def _doors(of: Resource, prop: str, found: Found) -> tuple[Values, ...] | None:
+    """Ingress rules of the security groups that a property names, their own and those that stand beside them."""
+    names = items(of.props.get(prop))
+    groups = [each for each in found.of_type(GROUP) if each.props.get("id") and each.props["id"] in names]
+    groups = found.sources(of, prop, GROUP) or groups
+    rules = [mapping(rule) for each in groups for rule in items(each.props.get("ingress"))]
+    for kind in _RULES:
+        for rule in found.of_type(kind):
+            into = found.sources(rule, "securityGroupId", GROUP)
+            ids = [each.props["id"] for each in groups if each.props.get("id")]
+            if any(each in groups for each in into) or rule.props.get("securityGroupId") in ids:
+                protocol = rule.props.get("protocol") or rule.props.get("ipProtocol")
+                if rule.props.get("type") != "egress":
+                    rules.append({**rule.props, "protocol": protocol})
+    return tuple(rules) if rules and len(groups) >= len(names) else None
+
+
 def anything(resource: Resource, found: Found) -> AwsResource:
     """Any resource, as declared; a node group with the launch template that it refers to."""
     template = None
@@ -102,6 +124,7 @@ def anything(resource: Resource, found: Found) -> AwsResource:
         where=f"{words} '{resource.name}'",
         props=resource.props,
         template=template.props if template else None,
+        doors=_doors(resource, FILE_SYSTEMS[resource.type], found) if resource.type in FILE_SYSTEMS else None,
     )
 
 

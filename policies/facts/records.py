@@ -342,13 +342,15 @@ class Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsResource:
-    """Any AWS resource, for rules about security groups, roles, subnets. template: of a node group, its launch template's properties."""
+    """Any AWS resource, for rules about security groups, roles, subnets. template: of a node group, its launch template's properties.
+    doors: of a file system, what its security groups let in; None where not all of it is seen."""
 
     type: str
     name: str
     where: str
     props: Values
     template: Values | None = None
+    doors: tuple[Values, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

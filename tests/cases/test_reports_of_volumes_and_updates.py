@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from policies.facts.aws import EFS, FILE_SYSTEMS, LUSTRE
 from policies.facts.wire import Resource, resource
 
 from .resources import CLUSTER, GROUP, aws, case, objects, said, twins
@@ -160,6 +161,46 @@ AWS = (
     pytest.param("gpu-plugin-tolerations", "error", [NODES, *OWNED, plugin()], [NODES, *OWNED, plugin("nvidia.com/gpu", "team")], id="eksctl-io/eksctl#5277"),
     pytest.param("pool-system", "warning", [EKS, *group()], [EKS, NODES, *group()], id="sighupio/furyctl#279"),
 )  # fmt: skip
+
+
+def mounted(kind: str, *ports: tuple[int, int]) -> list[Resource]:
+    """A file system with the one group that it names."""
+    rules = [{"protocol": "tcp", "fromPort": low, "toPort": high, "cidrBlocks": ["10.0.0.0/16"]} for low, high in ports]
+    return [
+        resource("aws:ec2/securityGroup:SecurityGroup", "files", {"id": "sg-files", "ingress": rules}, urn="urn:sg"),
+        resource(kind, "models", {FILE_SYSTEMS[kind]: ["sg-files"], "deploymentType": "SCRATCH_2"}, urn="urn:fs"),
+    ]
+
+
+LNET, BACK, NFS, HTTPS = (988, 988), (1018, 1023), (2049, 2049), (443, 443)
+FILES = (
+    pytest.param("error", mounted(LUSTRE, HTTPS), mounted(LUSTRE, LNET, BACK), id="kubernetes-sigs/aws-fsx-csi-driver#32"),
+    pytest.param("warning", mounted(LUSTRE, LNET), mounted(LUSTRE, (988, 1023)), id="aws-samples/aws-hpc-recipes#50"),
+    pytest.param("error", mounted(EFS, HTTPS), mounted(EFS, NFS), id="EFS without NFS"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("severity", "broken", "mended"), FILES)
+def test_file_systems_let_their_clients_in(severity: str, broken: list[Resource], mended: list[Resource]) -> None:
+    twins("network-file-system", severity, broken, mended)
+
+
+def test_groups_that_are_not_seen_or_have_rules_beside_them_are_not_refused() -> None:
+    files, system = mounted(EFS, HTTPS)
+    beside = resource(
+        "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+        "nfs",
+        {
+            "securityGroupId": "sg-files",
+            "ipProtocol": "tcp",
+            "fromPort": 2049,
+            "toPort": 2049,
+            "cidrIpv4": "10.0.0.0/8",
+        },
+        urn="urn:nfs",
+    )
+    for given in ([system], [files, beside, system]):
+        assert "network-file-system" not in {rule for rule, _ in said(*given)}
 
 
 @pytest.mark.parametrize(("rule", "severity", "broken", "mended"), AWS)
