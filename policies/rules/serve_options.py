@@ -26,8 +26,15 @@ from policies.facts import Stack
 from policies.facts.quantities import mapping, real, whole
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import RAY_KINDS, seats
+from ._engines import RAY_KINDS, ray_version, seats
+from ._values import before
 
+# ray PR#46392 and PR#46427, after 2.33: until then both names were read.
+RENAMED = {
+    "max_concurrent_queries": "max_ongoing_requests",
+    "target_num_ongoing_requests_per_replica": "target_ongoing_requests",
+}
+RENAMED_IN = "2.34"
 _INGRESS = "ingress_deployment_config"
 _AMOUNTS = ("memory", "num_cpus", "num_gpus")
 _REPLICAS = ("initial_replicas", "max_replicas", "min_replicas")
@@ -52,8 +59,11 @@ def values(stack: Stack) -> Iterator[Problem]:
         for app in workload.apps:
             where, given = f"{workload.where}: application '{app.name}'", mapping(app.args.get(_INGRESS))
             yield from _deployment(where, given, f"{_INGRESS}.")
+            old = before(ray_version(stack, workload), RENAMED_IN)
             for override in map(mapping, app.deployments):
-                yield from _deployment(where, override, f"deployments '{override.get('name', '')}'.")
+                yield from _deployment(
+                    where, _read(override) if old else override, f"deployments '{override.get('name', '')}'."
+                )
             count = given.get("num_replicas")
             if whole(count) is not None and given.get("autoscaling_config") is not None:
                 yield error(
@@ -73,6 +83,14 @@ def values(stack: Stack) -> Iterator[Problem]:
                     f"{_INGRESS} has no option '{key}': building the application fails",
                     f"{_near(key, DEPLOYMENT_OPTIONS)} allowed: {', '.join(DEPLOYMENT_OPTIONS)}".strip(),
                 )
+
+
+def _read(override: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A deployment without the names of autoscaling that an older Ray still reads."""
+    scaling = override.get("autoscaling_config")
+    if not isinstance(scaling, Mapping):
+        return override
+    return {**override, "autoscaling_config": {k: v for k, v in scaling.items() if k not in RENAMED}}
 
 
 def _deployment(where: str, given: Mapping[str, Any], path: str = "") -> Iterator[Problem]:

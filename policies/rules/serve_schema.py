@@ -14,16 +14,21 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._engines import RAY_KINDS, ray_version
 from ._schema import Found, inside
-from ._values import version
-from .serve_options import logging
+from ._values import before, version
+from .serve_options import RENAMED, RENAMED_IN, logging
 
 
 def schema(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         if workload.kind not in RAY_KINDS or not workload.serve_config:
             continue
-        read = (version(ray_version(stack, workload)) or READ_IN)[:2] == READ_IN
+        ray = ray_version(stack, workload)
+        read = (version(ray) or READ_IN)[:2] == READ_IN
         for message, mend, certain in _config(workload):
+            renamed = next((new for old, new in RENAMED.items() if f"'{old}'" in message), None)
+            if renamed and before(ray, RENAMED_IN):
+                continue
+            mend = f"call it {renamed}" if renamed else mend
             yield (error if certain and read else warning)(workload.where, message, mend)
         given = workload.serve_config
         yield from logging(workload.where, given.get("logging_config"), "logging_config")

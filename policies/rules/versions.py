@@ -22,6 +22,7 @@ from ._values import before, version
 _RAY_TAG = re.compile(r"(?:^|[-_.])ray[-_v]?(\d+\.\d+\.\d+)|^v?(\d+\.\d+\.\d+)")
 _PYTHON_TAG = re.compile(r"(?:^|[-_.])py(\d)(\d{1,2})(?=$|[-_.])")
 _CUDA_TAG = re.compile(r"(?:^|[-_.])cu(?:da)?(\d{2})(\d)(?=$|[-_.])")
+_BUILD = re.compile(r"-(?:cpu|cu\d+|gpu)(?=$|-)")  # of one release and one Python: rayproject/ray:2.37.0 and 2.37.0-gpu
 _VLLM_TAG = re.compile(r"(?:^|[-_.])vllm[-_v]?(\d+\.\d+\.\d+)")
 
 
@@ -68,7 +69,7 @@ def images(stack: Stack) -> Iterator[Problem]:
             continue
         role, known = "head" if first.head else "leader", image_of(first.image)
         for group in workload.groups:
-            if group.image == first.image or not group.image or not first.image:
+            if not group.image or not first.image or _BUILD.sub("", group.image) == _BUILD.sub("", first.image):
                 continue
             mine = image_of(group.image)
             for what, ours, theirs in (("Ray", mine.ray, known.ray), ("Python", mine.python, known.python)):

@@ -258,6 +258,37 @@ def test_what_runs_elsewhere_is_not_refused(text: str) -> None:
     assert {rule for rule, severity in said(*objects(text)) if severity == "error"} == set()
 
 
+@pytest.mark.parametrize(("ray", "told"), [("2.22.0", set()), ("2.40.0", {"serve-schema", "serve-option-values"})])
+def test_names_that_an_older_ray_reads_are_told_for_a_newer_one_only(ray: str, told: set[str]) -> None:
+    """ai-on-eks: blueprints/inference, with the builds of one release for CPUs and for GPUs that KubeRay's samples take."""
+    service = f"""
+apiVersion: ray.io/v1
+kind: RayService
+metadata: {{name: llama}}
+spec:
+  serveConfigV2: |
+    applications:
+      - name: llama
+        import_path: serve:app
+        deployments:
+          - name: Llama
+            max_concurrent_queries: 10
+            autoscaling_config: {{min_replicas: 1, max_replicas: 2, target_num_ongoing_requests_per_replica: 1}}
+  rayClusterConfig:
+    rayVersion: {ray}
+    headGroupSpec:
+      template: {{spec: {{containers: [{{name: head, image: "rayproject/ray:{ray}", resources: {{limits: {{cpu: 4, memory: 16Gi}}}}}}]}}}}
+    workerGroupSpecs:
+      - groupName: gpu
+        replicas: 1
+        minReplicas: 1
+        maxReplicas: 2
+        template: {{spec: {{containers: [{{name: worker, image: "rayproject/ray:{ray}-gpu", resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}}}
+"""
+    names = {"serve-schema", "serve-option-values", "version-images"}
+    assert {rule for rule, _ in said(*objects(service))} & names == told
+
+
 def test_what_readers_of_a_guide_fill_in_is_no_value(tmp_path: Path) -> None:
     guide = """
 apiVersion: ray.io/v1
