@@ -130,7 +130,7 @@ class Model(Strict):
     cpu_per_worker: PositiveFloat = 1
     """CPU cores reserved for each engine worker (Ray bundle CPU)."""
     kv_cache_gib: Positive | None = None
-    """KV cache of a CPU engine (GiB, whole); derived: 1."""
+    """KV cache of a CPU engine (GiB, whole); derived: 1, or what kv_cache_memory_bytes of engine_args says."""
     accelerator_type: str | None = None
     """Ray accelerator type; derived from the pool's GPU."""
     placement: Placement = Placement.model_construct()

@@ -69,8 +69,10 @@ def environment(model: Model, worker_gpu: float, device: str, *, cpus: float, wo
     """
     env: dict[str, str] = {}
     if device == "cpu":
-        # GiB, whole (vllm/platforms/cpu.py); without it vLLM takes a share of the node's memory, not of the pod's.
-        env["VLLM_CPU_KVCACHE_SPACE"] = str(model.kv_cache_gib or 1)
+        # GiB, whole; without it vLLM takes its share of the pod's or the node's memory. It goes before kv_cache_memory_bytes
+        # (vllm/platforms/cpu.py, 0.29.0), and is left out where that is stated.
+        if model.kv_cache_gib is not None or "kv_cache_memory_bytes" not in model.engine_args:
+            env["VLLM_CPU_KVCACHE_SPACE"] = str(model.kv_cache_gib or 1)
         # Left alone, vLLM binds a thread to every core that it may run on, the first ones first: all of the node's in a pod
         # without cores of its own, and the same ones in each engine there. A second engine then starves behind one that is busy
         # (1.3 s of processor in 260 s on two cores), and two workers need two NUMA nodes.

@@ -69,7 +69,14 @@ def values(stack: Stack) -> Iterator[Problem]:
             yield error(
                 where, f"VLLM_CPU_KVCACHE_SPACE is '{space}'; allowed: whole GiB", "give a whole number (kv_cache_gib)"
             )
-        elif not seat.on_gpu and space is None:
+        stated = seat.args.get("kv_cache_memory_bytes")
+        if not seat.on_gpu and space is not None and stated is not None:
+            yield warning(
+                where,
+                f"VLLM_CPU_KVCACHE_SPACE ({space} GiB) goes before kv_cache_memory_bytes ({stated}), which then has no effect",
+                "leave one of them out (kv_cache_gib sets VLLM_CPU_KVCACHE_SPACE)",
+            )
+        elif not seat.on_gpu and space is None and stated is None:
             yield warning(
                 where,
                 "VLLM_CPU_KVCACHE_SPACE is not set: vLLM then takes a part of the node's memory for the cache, not of the pod's, and is killed",
