@@ -1,4 +1,4 @@
-"""Certificates of load balancers: of ACM, in the load balancer's region. Not for: whether an endpoint has TLS at all (published.py)."""
+"""Certificates: of ACM, in the load balancer's region; of cert-manager, by an issuer that is there. Not for: whether an endpoint has TLS at all (published.py)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from policies.facts import Stack
+from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error
 
 _ARN = re.compile(
@@ -38,6 +39,40 @@ def certificates(stack: Stack) -> Iterator[Problem]:
                     )
 
 
+_ISSUERS = {"Issuer": "cert-manager.io/issuer", "ClusterIssuer": "cert-manager.io/cluster-issuer"}
+
+
+def issuers(stack: Stack) -> Iterator[Problem]:
+    """Names of issuers of which only one of the other kind, or of another namespace, is seen."""
+    seen = stack.of_kind(*_ISSUERS)
+    for where, space, kind, name in _wanted(stack) if seen else ():
+        alike = [each for each in seen if each.name == name]
+        if alike and not any(each.kind == kind and (kind != "Issuer" or each.namespace == space) for each in alike):
+            there = alike[0]
+            has = (
+                f"a {there.kind} of that name is" if there.kind != kind else f"one of namespace '{there.namespace}' is"
+            )
+            yield error(
+                where,
+                f"{kind} '{name}' is not there, and {has}: no certificate is made, and the Secret of the TLS entry never is",
+                f"name a {there.kind} ({_ISSUERS[there.kind]}, or issuerRef.kind)"
+                if there.kind != kind
+                else "use a ClusterIssuer, or make an Issuer in this namespace",
+            )
+
+
+def _wanted(stack: Stack) -> Iterator[tuple[str, str, str, str]]:
+    """(place, namespace, kind, name) of every issuer that something names."""
+    for item in stack.of_kind("Ingress", "Gateway"):
+        for kind, key in _ISSUERS.items():
+            if item.annotations.get(key):
+                yield item.where, item.namespace, kind, str(item.annotations[key])
+    for item in stack.of_kind("Certificate", group="cert-manager.io/"):
+        named = mapping(item.spec.get("issuerRef"))
+        if named.get("name") and str(named.get("group") or "cert-manager.io") == "cert-manager.io":
+            yield item.where, item.namespace, str(named.get("kind") or "Issuer"), str(named["name"])
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="ingress-certificate",
@@ -48,5 +83,12 @@ RULES: tuple[Rule, ...] = (
         ),
         check=certificates,
         sources=("https://docs.aws.amazon.com/acm/latest/userguide/acm-regions.html",),
+    ),
+    Rule(
+        id="ingress-issuer",
+        title="A certificate's issuer is of the kind and namespace that it is asked for",
+        why="An Issuer is of its namespace, a ClusterIssuer of all. cert-manager looks for what the annotation or issuerRef says, and waits: the Ingress serves the controller's own certificate.",
+        check=issuers,
+        sources=("cert-manager#3066", "cloudflare/origin-ca-issuer#35"),
     ),
 )

@@ -97,6 +97,19 @@ def tokens(stack: Stack) -> Iterator[Problem]:
             )
 
 
+_ENDPOINT, _ROLE = "serving.kserve.io/s3-endpoint", "eks.amazonaws.com/role-arn"
+
+
+def endpoints(stack: Stack) -> Iterator[Problem]:
+    for item in stack.of_kind("ServiceAccount"):
+        if item.annotations.get(_ENDPOINT) and item.annotations.get(_ROLE):
+            yield warning(
+                item.where,
+                f"it has a role and {_ENDPOINT}: KServe's initialiser sends every call there, the one to STS too, and gets no credentials of the role",
+                f"leave {_ENDPOINT} out: with a role the bucket is of AWS",
+            )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="kserve-router",
@@ -111,6 +124,13 @@ RULES: tuple[Rule, ...] = (
         why="A worker needs a size that says how many pods there are, of stages or of ranks, and ranks are counted in all and on one node. KServe's webhook refuses anything else.",
         check=sizes,
         sources=("kserve 029a167b: llm_inference_service_validation.go",),
+    ),
+    Rule(
+        id="kserve-endpoint",
+        title="An S3 endpoint stands beside keys, not beside a role",
+        why="The endpoint becomes AWS_ENDPOINT_URL, which boto3 takes for every service. AssumeRoleWithWebIdentity then goes to S3, which answers with an error, and no model is downloaded.",
+        check=endpoints,
+        sources=("kserve#3482",),
     ),
     Rule(
         id="kserve-token",

@@ -44,6 +44,12 @@ def places(stack: Stack) -> Iterator[Problem]:
                     )
             for each in map(mapping, items(pod.get("topologySpreadConstraints"))):
                 yield from _spread(group.where, each)
+            if pod.get("preemptionPolicy") == "Never" and not pod.get("priorityClassName"):
+                yield error(
+                    group.where,
+                    "preemptionPolicy is Never and no priorityClassName is given: the policy comes from the class, and the API server refuses the pods",
+                    "name a PriorityClass with preemptionPolicy: Never, and leave it out here",
+                )
 
 
 def _affinity(where: str, affinity: Mapping[str, Any]) -> Iterator[Problem]:
@@ -195,7 +201,7 @@ RULES: tuple[Rule, ...] = (
         title="Affinities, tolerations and spreading are ones that Kubernetes reads",
         why="Operators are words with capitals, weights are 1 to 100, terms of pod affinity need a topologyKey. KubeRay's CRDs take anything there; pods are refused.",
         check=places,
-        sources=("kubernetes v1.34: pkg/apis/core/validation/validation.go",),
+        sources=("kubernetes v1.34: pkg/apis/core/validation/validation.go", "kubernetes/kubernetes#123882"),
     ),
     Rule(
         id="pod-claims",

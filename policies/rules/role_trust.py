@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from policies.facts import AwsResource, Stack
@@ -74,6 +75,40 @@ def _subjects(role: AwsResource, statement: Mapping[str, Any]) -> Iterator[Probl
                     )
 
 
+def named(stack: Stack) -> Iterator[Problem]:
+    """Service accounts that name a role, and the subjects that its trust lets in."""
+    roles = {str(mapping(each.props).get("arn") or ""): each for each in stack.aws if each.type == "aws:iam/role:Role"}
+    for item in stack.of_kind("ServiceAccount"):
+        role = roles.get(str(item.annotations.get("eks.amazonaws.com/role-arn") or "none"))
+        subjects = _let_in(role) if role is not None else []
+        mine = f"system:serviceaccount:{item.namespace}:{item.name}"
+        if role is not None and subjects and not any(fnmatchcase(mine, pattern) for pattern in subjects):
+            yield error(
+                item.where,
+                f"it names {role.where}, whose trust lets in {listed(subjects)}: its pods get AccessDenied (AssumeRoleWithWebIdentity)",
+                f"let {mine} in, or name the role on the account that it is for",
+            )
+
+
+def _let_in(role: AwsResource) -> list[str]:
+    """Subjects of all statements; none where one takes any."""
+    found: list[str] = []
+    for statement in statements(mapping(role.props).get("assumeRolePolicy")):
+        if statement.get("Effect") != "Allow" or not mapping(statement.get("Principal")).get("Federated"):
+            continue
+        here = [
+            text
+            for compared in mapping(statement.get("Condition")).values()
+            for key, value in mapping(compared).items()
+            if str(key).endswith(":sub")
+            for text in _texts(value)
+        ]
+        if not here:
+            return []
+        found += here
+    return found
+
+
 def trusted(role: AwsResource) -> tuple[list[str], list[str]]:
     """(services, identity providers) that a role's trust policy lets in; both empty where it is not known."""
     found = [
@@ -132,5 +167,12 @@ RULES: tuple[Rule, ...] = (
             "mountpoint-s3-csi-driver#300",
             "https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html",
         ),
+    ),
+    Rule(
+        id="eks-service-account-trust",
+        title="A service account is one that its role lets in",
+        why="The annotation only tells pods which role to ask for. STS compares namespace and name of the account with the role's trust, and one letter apart is another account.",
+        check=named,
+        sources=("awslabs/data-on-eks#338",),
     ),
 )

@@ -48,6 +48,26 @@ def keys(stack: Stack) -> Iterator[Problem]:
                     )
 
 
+_PULL = ("kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson")
+
+
+def pulls(stack: Stack) -> Iterator[Problem]:
+    """Secrets that images are pulled with, of a type that kubelet reads."""
+    types = {
+        (s.namespace, s.name): str(s.manifest.get("type") or "Opaque") for s in stack.of_kind("Secret", group="v1")
+    }
+    for workload in stack.workloads if types else ():
+        for group in workload.pod_groups:
+            for each in map(mapping, items(group.pod.get("imagePullSecrets"))):
+                kind = types.get((workload.namespace, str(each.get("name"))), _PULL[1])
+                if kind not in _PULL:
+                    yield error(
+                        group.where,
+                        f"its pull secret '{each.get('name')}' is of type {kind}, which kubelet does not read: images are pulled without credentials (ImagePullBackOff)",
+                        f"make it of type {_PULL[1]}, with key .dockerconfigjson",
+                    )
+
+
 def encoded(stack: Stack) -> Iterator[Problem]:
     """Values under data are base64; the value itself is never shown."""
     for item in stack.of_kind("Secret", group="v1"):
@@ -187,6 +207,13 @@ RULES: tuple[Rule, ...] = (
         ),
         check=keys,
         sources=("https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-environment-variables",),
+    ),
+    Rule(
+        id="secret-pull",
+        title="Pull secrets are of the type that kubelet reads",
+        why="kubelet takes credentials from Secrets of two types and skips others without a word. The type cannot be changed later: the Secret has to be made anew.",
+        check=pulls,
+        sources=("kubernetes/website#6793", "kubernetes/kubernetes#20786"),
     ),
     Rule(
         id="secret-data",

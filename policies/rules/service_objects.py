@@ -85,6 +85,8 @@ def services(stack: Stack) -> Iterator[Problem]:
         if not selector or spec.get("type") == "ExternalName" or not near:
             continue
         mine = [(w, g) for w, g, given in near if selector.items() <= given.items()]
+        if mine and spec.get("clusterIP") == "None" and mine[0][0].kind == "StatefulSet":
+            continue  # it gives pods names; whoever uses one brings the port
         if mine:
             yield from _ports(item, spec, mine[0][1])
         elif not any(selector.items() <= given.items() for given in pods.all.get(item.namespace, ())):

@@ -16,8 +16,8 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._values import listed
 
-_BLOCKS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
-_EBS_NAMES = (
+BLOCKS = ("ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs")
+EBS_NAMES = (
     "gp2",
     "gp3",
     "io1",
@@ -87,7 +87,7 @@ def claims(stack: Stack) -> Iterator[Problem]:
         name = str(item.spec.get("storageClassName") or "")
         if not many or item.spec.get("volumeMode") == "Block" or item.spec.get("volumeName"):
             continue
-        if seen.get(name) in _BLOCKS or (name not in seen and name in _EBS_NAMES):
+        if seen.get(name) in BLOCKS or (name not in seen and name in EBS_NAMES):
             yield error(
                 item.where,
                 f"it asks for {many[0]} of class '{name}', and an EBS volume is attached to one node: the driver refuses it, and the claim stays Pending",
