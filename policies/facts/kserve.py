@@ -57,7 +57,7 @@ def llm_server(spec: Values) -> dict[str, Any]:
     return {"replicas": 1 if count is None else count, "template": {"metadata": metadata, "spec": pod}}
 
 
-def _with_shm(pod: Values) -> Values:
+def _with_shm(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod with the /dev/shm that the presets mount, where it has none of its own."""
     main, *others = [*map(mapping, items(pod.get("containers")))] or [{"name": "main"}]
     mounts = items(main.get("volumeMounts"))
