@@ -53,8 +53,8 @@ def taken_apart(words: list[str]) -> Line:
             serving = True
         elif word.startswith("--"):
             _flagged(line, word, flat)
-        elif serving and line.positional is None and word != "vllm" and not word.startswith("-"):
-            line.positional = word
+        elif serving and (line.positional or "$").startswith("$") and word != "vllm" and not word.startswith("-"):
+            line.positional = word  # after variables of a script, which may hold flags
         elif serving:
             line.extra.append(word)
     for key in [key for key, value in line.args.items() if key.startswith("no_") and value is True]:
@@ -193,20 +193,22 @@ _ALIASES = {
 
 
 _WHOLE = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
+_ENDS = ";&|<>()\n"
 _COMMAND = re.compile(r"vllm\s+serve|-m\s+vllm\.entrypoints")
 
 
 def _split(script: str) -> list[str]:
     """Words of the vLLM command inside a shell script: from its name to the end of the command; the whole without one."""
     found = _COMMAND.search(script)
-    text = (script[found.start() :] if found else script).replace("\\\n", " ").replace("\n", " ; ")
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    text = (script[found.start() :] if found else script).replace("\\\n", " ")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_ENDS)
     lexer.whitespace_split = True
+    lexer.whitespace = " \t\r"  # the end of a line ends the command, but for one inside of quotes
     lexer.commenters = ""  # a shell takes # for a comment only where a word begins: ${HOSTNAME##*-} is none
     words: list[str] = []
     try:
         for word in lexer:
-            if word.startswith("#") or (word and set(word) <= set(";&|<>()")):
+            if word.startswith("#") or (word and set(word) <= set(_ENDS)):
                 break
             words.append(word)
     except ValueError:  # a quote that never closes

@@ -68,7 +68,9 @@ def workload(manifest: Values) -> Workload:
     kind = str(manifest.get("kind"))
     templated = _templated(manifest) or manifest
     place = where(manifest)
-    read = vllm.read(templated, where=place, versions=versions)
+    size = _size(manifest) if kind == "LeaderWorkerSet" else 1
+    added = _of_first_pod(manifest, size) if kind == "LeaderWorkerSet" else {}
+    read = vllm.read(templated, where=place, versions=versions, added=added, hosts=size)
     if kind == "LeaderWorkerSet":
         groups = _leader_and_workers(manifest, read.groups[0], place)
         names = tuple(group.name for group in groups)
@@ -147,10 +149,21 @@ def _templated(manifest: Values) -> dict[str, Any] | None:
     return None
 
 
+def _size(manifest: Values) -> int:
+    """Pods of a replica of a LeaderWorkerSet."""
+    return whole(mapping(mapping(manifest.get("spec")).get("leaderWorkerTemplate")).get("size")) or 1
+
+
+def _of_first_pod(manifest: Values, size: int) -> dict[str, str]:
+    """Variables that the controller of LeaderWorkerSets sets in the first pod of a replica (sigs.k8s.io/lws: pkg/utils/pod)."""
+    name = _names(manifest)[0]
+    return {"LWS_GROUP_SIZE": str(size), "LWS_LEADER_ADDRESS": f"{name}-0.{name}", "LWS_WORKER_INDEX": "0"}
+
+
 def _leader_and_workers(manifest: Values, leader: PodGroup, place: str) -> tuple[PodGroup, ...]:
     """A replica of a LeaderWorkerSet is `size` pods: one group where all are alike, else the leader and the others."""
     of_group = mapping(mapping(manifest.get("spec")).get("leaderWorkerTemplate"))
-    size = whole(of_group.get("size")) or 1
+    size = _size(manifest)
     if not of_group.get("leaderTemplate") or not of_group.get("workerTemplate"):
         return (replace(leader, hosts=size),)
     if size == 1:

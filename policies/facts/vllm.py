@@ -10,7 +10,7 @@ from typing import Any
 from . import pods
 from .command_line import command_line
 from .quantities import items, mapping, whole
-from .records import Engine, Values, Workload
+from .records import EMPTY, Engine, Values, Workload
 from .variables import filled_in, is_script, without_open
 
 KINDS = ("Deployment", "StatefulSet")
@@ -37,8 +37,10 @@ def read(
     where: str | None = None,
     versions: Mapping[str, str] | None = None,
     ready_timeout_seconds: int | None = None,
+    added: Mapping[str, str] = EMPTY,
+    hosts: int = 1,
 ) -> Workload:
-    """Read a Deployment that runs vLLM. Never raises on odd content."""
+    """Read a Deployment that runs vLLM. Never raises on odd content. added: variables that a controller sets; hosts: pods of a replica."""
     metadata, spec = mapping(manifest.get("metadata")), mapping(manifest.get("spec"))
     name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace") or "default")
     kind = str(manifest.get("kind", "Deployment"))
@@ -65,7 +67,7 @@ def read(
         cuda_version=known.get("cuda"),
         python_version=known.get("python"),
         groups=(group,),
-        engines=(_engine(main, group.env, place, name, replicas, annotations, bool(group.gpus)),)
+        engines=(_engine(main, group.env, place, name, replicas, annotations, added, group.gpus * hosts),)
         if is_vllm(manifest)
         else (),
         huggingface_token="HF_TOKEN" in group.env or "HUGGING_FACE_HUB_TOKEN" in group.env,
@@ -82,11 +84,18 @@ def words(container: Values) -> list[str]:
 
 
 def _engine(
-    main: Values, env: Mapping[str, Any], place: str, group: str, replicas: int, annotations: Values, gpu: bool
+    main: Values,
+    env: Mapping[str, Any],
+    place: str,
+    group: str,
+    replicas: int,
+    annotations: Values,
+    added: Mapping[str, str],
+    gpus: float,
 ) -> Engine:
     started = words(main)
-    positional, args = command_line(filled_in(started, env))
-    args = without_open(args, shell=any(map(is_script, started)))
+    positional, given = command_line(filled_in(started, {**added, **env}))
+    args = without_open(given, shell=any(map(is_script, started)))
     source = str(args.pop("model", None) or positional or "")
     served = args.pop("served_model_name", None)
     model_id = str(served[0] if isinstance(served, list) and served else served or source)
@@ -97,8 +106,9 @@ def _engine(
         catalog = source
     for key in ("port", "host", "api_key"):
         args.pop(key, None)
-    gpu = gpu or whole(args.get("tensor_parallel_size")) not in (None, 1) or "gpu_memory_utilization" in args
+    gpu = bool(gpus) or whole(args.get("tensor_parallel_size")) not in (None, 1) or "gpu_memory_utilization" in args
     cpu = "VLLM_CPU_KVCACHE_SPACE" in env or bool(_CPU_BUILD.search(str(main.get("image", ""))))
+    sizes = _sizes(given, args, int(gpus))
     return Engine(
         where=f"{place}: model '{model_id}'",
         model_id=model_id,
@@ -106,9 +116,9 @@ def _engine(
         catalog_id=catalog,
         device="gpu" if gpu or not cpu else "cpu",
         engine_args=args,
-        tensor=max(1, whole(args.get("tensor_parallel_size")) or 1),
-        pipeline=max(1, whole(args.get("pipeline_parallel_size")) or 1),
-        data=max(1, whole(args.get("data_parallel_size")) or 1),
+        tensor=sizes["tensor"],
+        pipeline=sizes["pipeline"],
+        data=sizes["data"],
         expert=args.get("enable_expert_parallel") is True,
         env=env,
         min_replicas=replicas,
@@ -116,3 +126,17 @@ def _engine(
         kv_transfer=mapping(args["kv_transfer_config"]) if args.get("kv_transfer_config") else None,
         groups=(group,),
     )
+
+
+def _sizes(given: Values, args: Values, gpus: int) -> dict[str, int]:
+    """Parallel sizes. One that is given and not known is taken to use the GPUs that the others leave."""
+    found, left = {}, gpus
+    for name in ("pipeline", "data", "tensor"):
+        size = whole(args.get(f"{name}_parallel_size")) or 1
+        found[name] = max(1, size)
+        left //= found[name]
+    for name in ("tensor", "data", "pipeline"):
+        key = f"{name}_parallel_size"
+        if key in given and key not in args and left > 1:
+            found[name], left = left, 1
+    return found

@@ -203,6 +203,45 @@ spec:
             volumeMounts: [{name: shm, mountPath: /dev/shm}]
         volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 15Gi}}]
 """,
+    # llm-d: guides/wide-ep-lws; ranks are counted by the shell, from what the controller and the container say.
+    "ranks of experts over the pods of a group": """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: decode}
+spec:
+  leaderWorkerTemplate:
+    size: 4
+    workerTemplate:
+      spec:
+        containers:
+          - name: vllm
+            image: example.com/mine/vllm:1
+            command: [/bin/bash, -c]
+            args:
+              - |-
+                START_RANK=$(( ${LWS_WORKER_INDEX:-0} * DP_SIZE_LOCAL ))
+                MORE=""
+                if [ "${LWS_GROUP_SIZE:-1}" -gt 1 ]; then
+                  MORE="--enable-eplb"
+                fi
+                exec vllm serve $MORE \\
+                  deepseek-ai/DeepSeek-R1-0528 \\
+                  --port 8200 \\
+                  --enable-expert-parallel --enable-eplb --data-parallel-hybrid-lb \\
+                  --data-parallel-size $((LWS_GROUP_SIZE * DP_SIZE_LOCAL)) \\
+                  --data-parallel-size-local $DP_SIZE_LOCAL \\
+                  --data-parallel-address ${LWS_LEADER_ADDRESS} \\
+                  --data-parallel-start-rank $START_RANK \\
+                  --kv_transfer_config '{"kv_connector":"NixlConnector",
+                                         "kv_role":"kv_both"}'
+            env:
+              - {name: DP_SIZE_LOCAL, value: "8"}
+              - {name: VLLM_NIXL_SIDE_CHANNEL_HOST, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+            readinessProbe: {httpGet: {path: /health, port: 8200}}
+            resources: {limits: {memory: 512Gi, nvidia.com/gpu: 8}}
+            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+        volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]
+""",
     # aibrix: test/regression; an image of one's own has the vLLM that it has.
     "a connector of an older vLLM in an image of one's own": _vllm(
         """--model=Qwen/Qwen3-0.6B, '--kv-transfer-config={"kv_connector":"LMCacheConnector","kv_role":"kv_both"}'""",
