@@ -74,7 +74,7 @@ def test_the_whole_sentence() -> None:
             "otlp_traces_endpoint": "http://traces:4317",
             "cudagraph_capture_sizes": [1, 2, 4],
         },
-        {"hf_overrides": {"rope_parameters": {"rope_theta": 1e6}}, "limit_mm_per_prompt": {"image": 2}},
+        {"hf_overrides": {"rope_parameters": {"rope_theta": 1e6}}, "limit_mm_per_prompt": {"image": 0}},
         {"reasoning_parser": "mine", "reasoning_parser_plugin": "/plugins/mine.py"},  # a plugin brings more
         {
             "speculative_config": {"method": "mtp", "model": "org/mtp"},

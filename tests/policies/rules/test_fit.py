@@ -31,6 +31,7 @@ from .stacks import service, stack, workers
 
 FIT = ("fit-memory", "error")
 TIGHT = ("fit-memory", "warning")
+YARN = {"rope_type": "yarn", "original_max_position_embeddings": 32768}
 
 
 def serving(name: str, **over: Any) -> Stack:
@@ -108,6 +109,10 @@ def test_the_mend_names_what_would_fit_cheapest_first() -> None:
     ("given", "expected"),
     [
         (args(whole(), max_model_len=65536), ("fit-context-length", "error")),
+        (
+            args(whole(), max_model_len=40000, hf_overrides={"rope_parameters": {**YARN, "factor": 1.0}}),
+            ("fit-context-length", "error"),
+        ),
         (args(whole(), max_model_len="long"), ("fit-context-length", "error")),
         (args(whole(), max_model_len=0), ("fit-context-length", "error")),
         (args(whole(), max_model_len="8k"), ("fit-context-length", "error")),  # only vLLM's command line reads 8k
@@ -130,7 +135,7 @@ def test_a_length_that_the_model_is_not_made_for_is_refused(given: Stack, expect
         args(plain(), max_model_len="25.6k"),
         args(plain(), max_model_len="16K"),
         with_engine(args(whole(), max_model_len=40000), env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}),
-        args(whole(), max_model_len=40000, hf_overrides={"rope_parameters": {"rope_type": "yarn"}}),
+        args(whole(), max_model_len=40000, hf_overrides={"rope_parameters": {**YARN, "factor": 4.0}}),
     ],
 )
 def test_a_length_on_purpose_passes(given: Stack) -> None:

@@ -42,7 +42,7 @@ def test_nested_figures_are_read() -> None:
         ({"layers": True}, "models 'acme/tiny': layers is True, not an integer"),
         ({"layers": -1}, "models 'acme/tiny': layers is -1, which cannot be negative"),
         ({"layers": 0}, "models 'acme/tiny': layers is 0; it must be at least 1"),
-        ({"task": "talk"}, "models 'acme/tiny': task is 'talk'; it is one of chat, embed, rerank"),
+        ({"task": "talk"}, "models 'acme/tiny': task is 'talk'; it is one of chat, embed, rerank, transcribe"),
         ({"moe": {"experts": 8}}, "models 'acme/tiny': moe.active is missing; moe.intermediate_size is missing"),
         ({"moe": 8}, "models 'acme/tiny': moe is 8, not a mapping"),
         (
