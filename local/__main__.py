@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from local import builds, cache, cluster, gobuild, preflight, progress, stack, tools
+from local import arrival, builds, cache, cluster, gobuild, preflight, progress, stack, tools
 from local.errors import LocalError
 from local.settings import Settings, from_environment
 
@@ -101,8 +101,10 @@ def get_pulumi(run: Run) -> None:
 
 
 def bring_stack_up(run: Run) -> None:
-    """The stack, by the real Pulumi engine."""
+    """The stack, by the real Pulumi engine, and what changed of its services."""
+    before = arrival.generations()
     stack.up()
+    arrival.wait(before)
 
 
 def send_one_request(run: Run) -> None:

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from policies.facts import Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import literal_env, seats
+from ._engines import Seat, literal_env, seats
 
 _BIND = "VLLM_CPU_OMP_THREADS_BIND"
-_WORDS = ("auto", "nobind")
+_MEND = "write nobind, and in OMP_NUM_THREADS the threads of a worker; or have the pod's cores for itself (Guaranteed, CPU manager static)"
 
 
 def threads(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
-        given = (literal_env(seat, _BIND) or "").strip()
-        if seat.on_gpu or not given or given in _WORDS:
+        given = (literal_env(seat, _BIND) or "").strip() or "auto"
+        if seat.on_gpu or given == "nobind":
+            continue
+        if given == "auto":
+            yield from _automatic(seat)
             continue
         lists = [_cores(part) for part in given.split("|")]
         ranks = seat.engine.world * max(1, seat.engine.data)
@@ -46,6 +49,27 @@ def threads(stack: Stack) -> Iterator[Problem]:
             )
 
 
+def _automatic(seat: Seat) -> Iterator[Problem]:
+    """vLLM's own binding: a NUMA node for each worker, and a thread on each physical core of it that the process may run on."""
+    group, pool = seat.group, seat.pool
+    workers = seat.engine.world * (1 if seat.ray else max(1, seat.engine.data))
+    if workers > 1:
+        yield warning(
+            seat.engine.where,
+            f"{workers} workers of a CPU engine and {_BIND} auto: vLLM takes a NUMA node for each, and refuses to start where there are fewer",
+            _MEND,
+        )
+    if group is None or pool is None or not group.cpu_milli or not pool.cpu_milli:
+        return
+    if pool.cpu_milli >= 2 * group.cpu_milli:
+        yield warning(
+            seat.engine.where,
+            f"{_BIND} auto binds a thread to each core of the node, the first ones first: its pod has {group.cpu_milli / 1000:g} of "
+            f"{pool.cpu_milli / 1000:g} cores, and a second engine there binds to the same ones",
+            _MEND,
+        )
+
+
 def _cores(text: str) -> tuple[int, ...] | None:
     """Numbers of "5,2-4"; None where it is no such list."""
     out: list[int] = []
@@ -63,7 +87,8 @@ RULES: tuple[Rule, ...] = (
         title="A CPU engine's threads have the cores that they are bound to",
         why=(
             "Numbers of cores are those of the node. A pod's limit is a share of time and not a set of cores, so that threads bound to more cores than the limit are "
-            "stopped in turn, and each parallel step waits for the last of them."
+            "stopped in turn, and each parallel step waits for the last of them. vLLM's own binding (auto) starts with the first core it may run on: in pods without "
+            "cores of their own that is the same one for each engine of the node, and the one that starts waits behind the one that serves."
         ),
         check=threads,
         sources=("vllm PR#17930", "vllm 0.29.0: utils/ompmultiprocessing.py"),
