@@ -19,7 +19,13 @@ Reader: TypeAlias = Callable[[Values, str], Workload]  # of a Deployment, at thi
 _CONTAINER = ("image", "command", "args", "env", "resources", "ports", "volumeMounts", "securityContext")
 _CLAIMED = "serving.kserve.io/exp-dra-device-class"  # KServe gives the pods a claim for devices of this class
 _ADDED = "VLLM_ADDITIONAL_ARGS"  # KServe's presets put it at the end of the command line
-_SHM = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}  # of the presets
+# Mount path -> volume, of the presets.
+_MOUNTED: dict[str, dict[str, Any]] = {
+    "/dev/shm": {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+    "/home": {"name": "home", "emptyDir": {}},
+    "/models": {"name": "model-cache", "emptyDir": {}},
+    "/tmp": {"name": "tmp-dir", "emptyDir": {}},
+}
 
 
 def predictor(given: Values) -> dict[str, Any]:
@@ -52,19 +58,25 @@ def llm_server(spec: Values) -> dict[str, Any]:
         words = [*(["--served-model-name", served] if served else []), *sizes]
         args = [*words, *map(str, items(main.get("args"))), *(word for text in added for word in _words(text))]
         main = {"name": "main", **main, "command": ["vllm", "serve", *([source] if source else [])], "args": args}
-        pod = _with_shm({**pod, "containers": [main, *others]})
+        pod = _with_mounts({**pod, "containers": [main, *others]})
     metadata = {key: mapping(spec.get(key)) for key in ("labels", "annotations")}
     return {"replicas": 1 if count is None else count, "template": {"metadata": metadata, "spec": pod}}
 
 
-def _with_shm(pod: dict[str, Any]) -> dict[str, Any]:
-    """A pod with the /dev/shm that the presets mount, where it has none of its own."""
+def _with_mounts(pod: dict[str, Any]) -> dict[str, Any]:
+    """A pod with what the presets mount, where it mounts nothing of its own."""
     main, *others = [*map(mapping, items(pod.get("containers")))] or [{"name": "main"}]
-    mounts = items(main.get("volumeMounts"))
-    if any(mapping(each).get("mountPath") == "/dev/shm" for each in mounts):
-        return pod
-    main = {**main, "volumeMounts": [*mounts, {"name": "dshm", "mountPath": "/dev/shm"}]}
-    return {**pod, "containers": [main, *others], "volumes": [*items(pod.get("volumes")), _SHM]}
+    mounts, volumes = items(main.get("volumeMounts")), items(pod.get("volumes"))
+    paths, names = (
+        {mapping(each).get(key) for each in given} for given, key in ((mounts, "mountPath"), (volumes, "name"))
+    )
+    more = {path: volume for path, volume in _MOUNTED.items() if path not in paths}
+    added = [{"name": volume["name"], "mountPath": path} for path, volume in more.items()]
+    return {
+        **pod,
+        "containers": [{**main, "volumeMounts": [*mounts, *added]}, *others],
+        "volumes": [*volumes, *(volume for volume in more.values() if volume["name"] not in names)],
+    }
 
 
 def _words(text: str) -> list[str]:
@@ -134,7 +146,7 @@ def _engine(manifest: Values, spec: Values, read: Reader, place: str) -> Workloa
     size = pods_of(mapping(spec.get("parallelism")))
     counts = {"minReplicas": leader.min, "replicas": leader.replicas, "maxReplicas": leader.max}
     workers = pods.read(
-        {"spec": _with_shm(worker)}, name=f"{leader.name}-workers", where=f"{place}: workers", group=counts
+        {"spec": _with_mounts(worker)}, name=f"{leader.name}-workers", where=f"{place}: workers", group=counts
     )
     groups = (leader, replace(workers, hosts=max(1, size - 1)))
     # A group of one pod has no workers: a config of one's own says how many there are, if it is no mistake.

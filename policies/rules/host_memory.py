@@ -41,7 +41,7 @@ def cpu_memory(stack: Stack) -> Iterator[Problem]:
         if seat.shape.max_model_len != "auto" and found.required_kv > space * _GIB:
             yield error(
                 seat.engine.where,
-                f"the KV cache is {space} GiB and one request of {found.max_model_len} tokens needs {found.required_kv / _GIB:.1f} GiB: vLLM refuses to start",
+                f"the KV cache is {space} GiB and one request of {found.max_model_len} tokens, with the block that vLLM keeps back, needs {found.required_kv / _GIB:.2f} GiB: it refuses to start",
                 f"set kv_cache_gib (VLLM_CPU_KVCACHE_SPACE) to {int(found.required_kv / _GIB) + 1} or more, or lower max_model_len",
             )
         weights = found.weights * seat.engine.world / _GIB

@@ -139,8 +139,9 @@ def claims(stack: Stack) -> Iterator[Problem]:
                 if len(both) != 1:
                     yield error(
                         group.where,
-                        f"claim '{entry.get('name')}' of the pod names {'two sources' if both else 'no source'}",
-                        "name a claim or a template",
+                        f"claim '{entry.get('name')}' of the pod names {'two sources' if both else 'no source'}"
+                        + (": Kubernetes 1.31 took out the field source" if entry.get("source") else ""),
+                        "name a claim or a template, by resourceClaimName or resourceClaimTemplateName",
                     )
                     continue
                 kind = "ResourceClaim" if both[0] == "resourceClaimName" else "ResourceClaimTemplate"

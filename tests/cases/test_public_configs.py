@@ -75,6 +75,19 @@ spec:
         command: [vllm, serve, /mnt/models, --served-model-name=qwen]
         resources: {limits: {nvidia.com/gpu: 1}}
 """,
+    "an LLMInferenceService whose container is read-only but for what the presets mount": """
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: opt}
+spec:
+  model: {uri: hf://facebook/opt-125m, name: opt}
+  template:
+    containers:
+      - name: main
+        image: public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v0.19.0
+        securityContext: {readOnlyRootFilesystem: true, runAsNonRoot: true}
+        resources: {limits: {cpu: 8, memory: 32Gi}}
+""",
     "an LLMInferenceService whose devices are claimed by an annotation": """
 apiVersion: serving.kserve.io/v1alpha2
 kind: LLMInferenceService
