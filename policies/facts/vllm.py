@@ -16,6 +16,7 @@ from .variables import filled_in, is_script, without_open
 KINDS = ("Deployment", "StatefulSet")
 _CPU_BUILD = re.compile(r"(?:^|[/_.:-])cpu(?=[_.:@-]|$)[^/]*$")  # vllm/vllm-openai-cpu:v0.23.0, vllm-cpu-env
 _MARKS = ("vllm.entrypoints", "vllm serve", "vllm/vllm-openai", "vllm-openai")
+_IMAGE = re.compile(r"(?:^|/)vllm-openai")  # not of a page that talks to one: rag-with-vllm-openai
 
 
 def is_vllm(manifest: Values) -> bool:
@@ -28,7 +29,7 @@ def is_vllm(manifest: Values) -> bool:
     command = " ".join(map(str, [*items(main.get("command")), *items(main.get("args"))]))
     if items(main.get("command")):  # in place of the image's own: `sleep infinity` in vLLM's image serves nothing
         return any(mark in command for mark in _MARKS)
-    return any(mark in f"{main.get('image', '')} {command}" for mark in _MARKS)
+    return bool(_IMAGE.search(str(main.get("image", "")))) or any(mark in command for mark in _MARKS)
 
 
 def read(

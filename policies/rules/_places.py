@@ -173,11 +173,16 @@ def asks_kai_share(group: PodGroup) -> bool:
 _CHIPS = ("aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/", "habana.ai/gaudi", "huawei.com/Ascend")
 
 
-def asks_otherwise(group: PodGroup) -> bool:
-    """Whether a pod asks for a chip of another maker, or for GPUs by claims (dynamic resource allocation)."""
+def other_chips(group: PodGroup) -> bool:
+    """Whether a pod asks for a chip of another maker."""
     containers = [mapping(mapping(each).get("resources")) for each in items(group.pod.get("containers"))]
     asked = [str(key) for each in containers for key in (*mapping(each.get("limits")), *mapping(each.get("requests")))]
-    return bool(items(group.pod.get("resourceClaims"))) or any(key.startswith(_CHIPS) for key in asked)
+    return any(key.startswith(_CHIPS) for key in asked)
+
+
+def asks_otherwise(group: PodGroup) -> bool:
+    """Whether a pod asks for a chip of another maker, or for GPUs by claims (dynamic resource allocation)."""
+    return bool(items(group.pod.get("resourceClaims"))) or other_chips(group)
 
 
 def requested_gpus(group: PodGroup) -> float:

@@ -98,7 +98,9 @@ def one_pod(stack: Stack) -> Iterator[Problem]:
                     if several and backend == "ray"
                     else f"its pod has {amount(have)}: the {backend or 'mp'} backend counts the GPUs of its own pod"
                 ),
-                "set distributed_executor_backend to ray, which joins the pods of the group"
+                f"lower data_parallel_size_local, which starts {ranks} ranks in each pod, or give each pod more GPUs"
+                if several and ranks > 1
+                else "set distributed_executor_backend to ray, which joins the pods of the group"
                 if several and backend is None
                 else "raise leaderWorkerTemplate.size, or give each of its pods more GPUs"
                 if seat.workload.kind == "LeaderWorkerSet"

@@ -41,7 +41,8 @@ def gpu_asked(stack: Stack) -> Iterator[Problem]:
         if needed and asks_otherwise(group):
             continue
         if needed:
-            yield error(
+            # KServe's presets ask for none, and a config of the cluster's own may.
+            yield (warning if workload.kind == "LLMInferenceService" else error)(
                 group.where,
                 f"{needed[0].where.rsplit(': ', 1)[-1]} runs on a GPU and the pods ask for none",
                 "choose a GPU pool for the model, or set device: cpu",

@@ -12,7 +12,7 @@ from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
 from ._engines import RAY_KINDS, ranks_in_pod
-from ._places import engine_groups
+from ._places import engine_groups, other_chips
 from ._values import gib
 
 # A container's own /dev/shm (containerd and Docker default), and what NCCL and vLLM's message queues take for each worker:
@@ -36,7 +36,7 @@ def shared_memory(stack: Stack) -> Iterator[Problem]:
                 yield from _one_worker(workload, engine)
                 continue
             for group in engine_groups(workload, engine):
-                if group.host_shm:
+                if group.host_shm or other_chips(group):  # Neuron's plugin cuts a model over cores in one process
                     continue
                 size, whose = _shm(workload, group)
                 if size is None or size >= COMFORTABLE_SHM_MIB:

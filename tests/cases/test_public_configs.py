@@ -98,6 +98,33 @@ spec:
   model: {uri: hf://Qwen/Qwen3-0.6B, name: qwen}
   template: {containers: [{name: main, resources: {limits: {cpu: 4, memory: 32Gi}}}]}
 """,
+    "an LLMInferenceService that leaves the pods to a config of the cluster's own": """
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: llama}
+spec: {model: {uri: hf://Qwen/Qwen3-0.6B, name: llama}, replicas: 1, baseRefs: [{name: gpu-nodes}]}
+""",
+    # llm-on-openshift: examples/ui/gradio
+    "a page that talks to vLLM, and says so in the name of its image": """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: rag}
+spec:
+  selector: {matchLabels: {app: rag}}
+  template:
+    metadata: {labels: {app: rag}}
+    spec:
+      containers:
+        - name: page
+          image: quay.io/mine/gradio-rag-milvus-vllm-openai:v1
+          readinessProbe: {httpGet: {path: /queue/status, port: 7860}}
+""",
+    # sample-genai-on-eks-starter-kit: components/llm-model/vllm
+    "vLLM on two Neuron cores": _vllm(
+        "--model=Qwen/Qwen3-8B, --tensor-parallel-size=2",
+        image="example.com/mine/vllm-neuron:1",
+        resources="aws.amazon.com/neuron: 1",
+    ).replace("          volumeMounts: [{name: shm, mountPath: /dev/shm}]\n", ""),
     "KServe's own config, which names the keys of Secrets": """
 apiVersion: v1
 kind: ConfigMap
