@@ -43,6 +43,8 @@ def scalers(stack: Stack) -> Iterator[Problem]:
                 "let Ray's autoscaler add pods (autoscaling, replicas.min and max of the models)",
             )
             continue
+        if not name:
+            continue  # a patch of kustomize
         yield from _served(item, kind, name, str(target.get("apiVersion") or ""))
         mine = plain.get((item.namespace, kind, name))
         if mine is None:

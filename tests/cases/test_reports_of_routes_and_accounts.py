@@ -166,3 +166,23 @@ def irsa(subject: str, operator: str = "StringEquals") -> Resource:
 def test_a_role_lets_in_the_account_that_names_it(mended: Resource) -> None:
     broken = irsa("system:serviceaccount:ray:single-user")  # awslabs/data-on-eks#338
     twins("eks-service-account-trust", "error", [broken, *objects(ACCOUNT)], [mended, *objects(ACCOUNT)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(PULLED.replace("eyJhdXRocyI6e319", "$REGISTRY"), id="a value that envsubst fills in"),
+        pytest.param(
+            ENGINE
+            + """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: chat, namespace: serving}
+spec: {maxReplicas: 3}
+""",
+            id="a patch of kustomize",
+        ),
+    ],
+)
+def test_files_that_are_not_yet_whole_are_not_refused(text: str) -> None:
+    assert {"secret-data", "scaler-target"} & {rule for rule, _ in said(*objects(text))} == set()
