@@ -41,9 +41,9 @@ def resources(stack: Stack) -> Iterator[Problem]:
             yield from _odd(item.where, field, mapping(given.get("resource")) if field == "guarantee" else given)
     for item in stack.of_kind("ClusterQueue", group="kueue.x-k8s.io/"):
         for group in map(mapping, items(item.spec.get("resourceGroups"))):
-            # Kueue's own configuration gives names such as gpu.memory to what device classes count (deviceClassMappings).
+            # Kueue's own configuration may give any name to what it counts (deviceClassMappings, transformations).
             names = [str(name) for name in items(group.get("coveredResources")) if "." not in str(name)]
-            yield from _odd(item.where, "coveredResources", names)
+            yield from (each for each in _odd(item.where, "coveredResources", names) if each.mend.startswith("use '"))
 
 
 def _odd(where: str, field: str, names: Iterable[str]) -> Iterator[Problem]:
