@@ -16,6 +16,7 @@ from policies.finding import Problem, Rule, error, warning
 # Tags that move: the image behind them tomorrow is another one.
 _MOVING = re.compile(r"(latest|nightly|main|master|dev|edge|stable|head|canary)([-.].*)?", re.IGNORECASE)
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+_ONCE = ("CronJob", "Job", "Pod")
 _TPU = "google.com/tpu"
 _WORKLOAD_KINDS = ("Pod", "Deployment", "StatefulSet", "Job", "CronJob", "ReplicaSet")
 
@@ -61,8 +62,13 @@ def images(stack: Stack) -> Iterator[Problem]:
     for workload in stack.workloads:
         for group in workload.pod_groups:
             seen = {str(c.get("image", "")) for c in _containers(mapping(group.pod))} or {group.image}
+            main = str(group.main_container.get("image") or group.image)
+            serves = workload.by_kuberay or bool(workload.engines) or workload.kind not in _ONCE
             for image in sorted(seen):
-                yield from _image(group.where, image, "head and workers" if workload.by_kuberay else "its pods")
+                severity = error if serves and image == main else warning
+                yield from _image(
+                    group.where, image, "head and workers" if workload.by_kuberay else "its pods", severity
+                )
     known = {id(w.manifest) for w in stack.workloads}
     for item in stack.of_kind(*_WORKLOAD_KINDS):
         if id(item.manifest) not in known:
@@ -70,8 +76,8 @@ def images(stack: Stack) -> Iterator[Problem]:
                 yield from _image(item.where, image, "its pods", warning)
 
 
-def _image(where: str, image: str, pods: str, severity: Callable[..., Problem] = error) -> Iterator[Problem]:
-    """A web page in front of the model works with another build; engines that share a cache or a world may not."""
+def _image(where: str, image: str, pods: str, severity: Callable[..., Problem]) -> Iterator[Problem]:
+    """A job, a helper or a page in front of the model works with another build; engines that share a cache or a world may not."""
     reason = unpinned(image)
     if reason is not None:
         yield severity(
