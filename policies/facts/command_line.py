@@ -51,6 +51,8 @@ def taken_apart(words: list[str]) -> Line:
         word = _long(flat.popleft(), [*flat][:1])
         if word == "serve" and not serving:
             serving = True
+        elif word == "--":
+            continue  # the end of a shell's own options
         elif word.startswith("--"):
             _flagged(line, word, flat)
         elif serving and (line.positional or "$").startswith("$") and word != "vllm" and not word.startswith("-"):

@@ -154,7 +154,7 @@ def _model(container: Mapping[str, Any], old: bool) -> Iterator[Found]:
         return
     start = flat[flat.index("serve") + 1 :]
     line = taken_apart(["vllm", "serve", *start])
-    if line.positional and line.args.get("model"):
+    if line.positional and not line.positional.startswith("$") and line.args.get("model"):
         yield (
             f"the model is given twice, {line.positional!r} and --model {line.args['model']!r}: vLLM moves the second to the front and refuses the first",
             "keep one of them",

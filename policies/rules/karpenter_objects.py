@@ -126,8 +126,8 @@ def classes(stack: Stack) -> Iterator[Problem]:
                 "set role to the nodes' IAM role",
             )
         for key in ("amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms"):
-            if not items(spec.get(key)):
-                yield error(item.where, f"it has no {key}, which are required", f"set {key}")
+            if key in spec and not items(spec[key]):  # one that is not there is the schema's to tell
+                yield error(item.where, f"its {key} are empty: the class chooses nothing", f"set {key}")
         terms = [mapping(term) for term in items(spec.get("amiSelectorTerms"))]
         aliases = [str(term["alias"]) for term in terms if term.get("alias")]
         if aliases and (len(terms) > 1 or len(terms[0]) > 1):
@@ -163,6 +163,8 @@ def references(stack: Stack) -> Iterator[Problem]:
     for item in stack.of_kind("NodePool", group="karpenter.sh/"):
         given = mapping(mapping(mapping(item.spec.get("template")).get("spec")).get("nodeClassRef"))
         name = str(given.get("name") or "")
+        if not given or item.api_version != "karpenter.sh/v1":
+            continue  # told by the schema, and by its age
         if not name or not given.get("kind") or not given.get("group"):
             missing = [key for key in ("group", "kind", "name") if not given.get(key)]
             yield error(

@@ -142,6 +142,12 @@ spec:
             volumeMounts: [{name: shm, mountPath: /dev/shm}]
         volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 15Gi}}]
 """,
+    # club-3090: models/gemma-4-12b; a list of the shell's own, which may be empty
+    "flags in a variable before the model's own flag": vllm("--model=Qwen/Qwen3-0.6B, --max-num-seqs=8").replace(
+        "args:",
+        """command: [bash, -c, 'SPEC_ARGS=(); exec vllm serve "${SPEC_ARGS[@]}" "$@"', --]
+          args:""",
+    ),
     # llm-d: guides/wide-ep-lws; ranks are counted by the shell, from what the controller and the container say.
     "ranks of experts over the pods of a group": """
 apiVersion: leaderworkerset.x-k8s.io/v1
