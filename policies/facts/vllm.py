@@ -108,7 +108,7 @@ def _engine(
     for key in ("port", "host", "api_key"):
         args.pop(key, None)
     gpu = bool(gpus) or whole(args.get("tensor_parallel_size")) not in (None, 1) or "gpu_memory_utilization" in args
-    cpu = "VLLM_CPU_KVCACHE_SPACE" in env or bool(_CPU_BUILD.search(str(main.get("image", ""))))
+    cpu = any(name.startswith("VLLM_CPU_") for name in env) or bool(_CPU_BUILD.search(str(main.get("image", ""))))
     sizes = _sizes(given, args, int(gpus))
     return Engine(
         where=f"{place}: model '{model_id}'",

@@ -12,7 +12,7 @@ from policies.facts.quantities import real, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import divisible, estimate
 
-from ._engines import literal_env, on_gpus, seats
+from ._engines import Seat, literal_env, on_gpus, seats
 from ._values import amount
 from .cache_offload import host_gib
 
@@ -34,19 +34,19 @@ def cpu_memory(stack: Stack) -> Iterator[Problem]:
             or divisible.divisibility(row, seat.shape)
         ):
             continue
-        space = whole(literal_env(seat, "VLLM_CPU_KVCACHE_SPACE"))
+        space = _space(seat)
         if space is None:
             continue
         found = estimate(row, 1 << 22, seat.shape)
         if seat.shape.max_model_len != "auto" and found.required_kv > space * _GIB:
             yield error(
                 seat.engine.where,
-                f"the KV cache is {space} GiB and one request of {found.max_model_len} tokens, with the block that vLLM keeps back, needs {found.required_kv / _GIB:.2f} GiB: it refuses to start",
-                f"set kv_cache_gib (VLLM_CPU_KVCACHE_SPACE) to {int(found.required_kv / _GIB) + 1} or more, or lower max_model_len",
+                f"the KV cache is {amount(round(space, 2))} GiB and one request of {found.max_model_len} tokens, with the block that vLLM keeps back, needs {found.required_kv / _GIB:.2f} GiB: it refuses to start",
+                f"set kv_cache_gib (VLLM_CPU_KVCACHE_SPACE, in whole GiB) to {int(found.required_kv / _GIB) + 1} or more, or lower max_model_len",
             )
         weights = found.weights * seat.engine.world / _GIB
         need, have = weights + space, group.memory_mib / 1024
-        detail = f"weights {weights:.1f} GiB and a KV cache of {space} GiB"
+        detail = f"weights {weights:.1f} GiB and a KV cache of {amount(round(space, 2))} GiB"
         mend = f"give the pods {int(need + _CPU_RUNTIME_GIB) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
         if need > have:
             yield error(
@@ -57,6 +57,13 @@ def cpu_memory(stack: Stack) -> Iterator[Problem]:
         elif need + _CPU_RUNTIME_GIB > have:
             message = f"{detail} leave {have - need:.1f} GiB of the pod's {have:.1f} GiB for Python, PyTorch and Ray"
             yield warning(seat.engine.where, message, mend)
+
+
+def _space(seat: Seat) -> float | None:
+    """GiB of a CPU engine's cache; the variable goes before the argument (vllm/platforms/cpu.py)."""
+    stated = whole(literal_env(seat, "VLLM_CPU_KVCACHE_SPACE"))
+    given = whole(seat.args.get("kv_cache_memory_bytes"))
+    return stated if stated is not None else given / _GIB if given is not None else None
 
 
 def offload(stack: Stack) -> Iterator[Problem]:

@@ -148,6 +148,13 @@ def test_a_cpu_engine_fits_the_memory_of_its_pod() -> None:
     assert found(with_engine(on_cpu(), env={"VLLM_CPU_KVCACHE_SPACE": "12"})) == [("fit-cpu-memory", "error")]
 
 
+@pytest.mark.parametrize(("size", "expected"), [(2**30, []), (2**20, [("fit-cpu-memory", "error")]), (12 * 2**30, [("fit-cpu-memory", "error")])])  # fmt: skip
+def test_a_cpu_cache_given_in_bytes_holds_a_request_and_fits_the_pod(
+    size: int, expected: list[tuple[str, str]]
+) -> None:
+    assert found(with_engine(args(on_cpu(), kv_cache_memory_bytes=size), env={})) == expected
+
+
 def test_what_is_offloaded_fits_the_pod() -> None:
     assert found(args(whole(), cpu_offload_gb=2, kv_offloading_size=4)) == []
     assert found(args(whole(), kv_offloading_size=23)) == [("fit-offload", "warning")]
