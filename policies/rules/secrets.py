@@ -29,7 +29,7 @@ def environment(stack: Stack) -> Iterator[Problem]:
                     {str(mapping(e).get("name")): mapping(e).get("value") for e in items(container.get("env"))},
                 )
         for engine in workload.engines:
-            if workload.kind != "Deployment":  # a Deployment's engine has the container's own environment
+            if workload.by_kuberay:  # an engine of its own pods has the container's environment
                 yield from _env(engine.where, engine.env)
 
 
