@@ -1,10 +1,11 @@
 """The program: read the config, plan, refuse what cannot work, build in order, export the contract."""
 
+from functools import partial
 from math import ceil
 
 import pulumi
 
-from components import cluster, cluster_software, outputs
+from components import cluster, cluster_software, outputs, window
 from components.config import load_pulumi
 from components.llm_service import LlmService
 from components.plan import assemble
@@ -12,7 +13,7 @@ from components.plan.view import preview
 from components.require import require
 
 
-def main() -> None:
+async def main() -> None:
     stack = pulumi.get_stack()
     env = load_pulumi()
     planned = assemble(env, stack)
@@ -25,8 +26,9 @@ def main() -> None:
 
     kubernetes = cluster.build(env, planned.pools)
     software = cluster_software.build(env, planned.pools, kubernetes)
-    services = [
-        LlmService(
+    services = await window.build(
+        partial(
+            LlmService,
             spec.name,
             spec=spec,
             manifests=planned.manifests[spec.name],
@@ -34,8 +36,8 @@ def main() -> None:
             opts=pulumi.ResourceOptions(provider=kubernetes.provider, depends_on=[*kubernetes.ready, *software.ready]),
         )
         for spec in planned.specs
-    ]
+    )
     outputs.export(stack, {s.spec.name: s.endpoint for s in services if s.endpoint}, [s.ready for s in services])
 
 
-main()
+pulumi.run(main)
