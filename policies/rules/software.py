@@ -81,16 +81,6 @@ def operator(stack: Stack) -> Iterator[Problem]:
             f"a {ray[0].kind} needs the KubeRay operator, which is not installed: the API server does not know the kind",
             "set software.kuberay.install: true",
         )
-    watched = set(
-        map(str, items(next((dig(r.values, "watchNamespace") for r in releases(stack, "kuberay-operator")), None)))
-    )
-    for workload in ray:
-        if watched and workload.namespace not in watched:
-            yield error(
-                workload.where,
-                f"KubeRay watches namespaces {', '.join(sorted(watched))} and it is in '{workload.namespace}': nothing happens to it",
-                "add the namespace to software.kuberay.watch_namespaces",
-            )
 
 
 def gateway(stack: Stack) -> Iterator[Problem]:

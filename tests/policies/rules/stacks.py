@@ -471,6 +471,7 @@ MODULES = (
     rules.kuberay_objects,
     rules.helm,
     rules.software,
+    rules.operator_scope,
     rules.exposure,
     rules.pod_security,
     rules.secrets,

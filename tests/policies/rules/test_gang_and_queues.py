@@ -271,7 +271,7 @@ def test_kai_takes_no_k8s_job_mode_and_no_workloads_in_its_namespace() -> None:
         ),
         (without_release("kai-scheduler", kai_stack()), [("helm-one-scheduler", "error")]),
         (without_release("kuberay-operator"), [("helm-operator", "error")]),
-        (with_values(chart="kuberay-operator", watchNamespace=["models"]), [("helm-operator", "error")]),
+        (with_values(chart="kuberay-operator", watchNamespace=["models"]), [("operator-namespaces", "error")]),
         (with_values(chart="kuberay-operator", watchNamespace=["default"]), []),
         (with_service(fault_tolerance={"backend": "rocksdb"}), [("helm-feature-gates", "error")]),
         (with_release(version=None), [("helm-version", "error")]),
