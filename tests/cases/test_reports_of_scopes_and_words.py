@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from policies.facts.wire import Resource, manifests
 
 from .resources import objects, said, twins
+from .test_reports_of_access import config, shell
+from .test_reports_of_aws import POOL, group
 from .test_reports_of_objects import ALB, ENGINE, INGRESS, KEDA
 from .test_reports_of_plugins_and_names import PROMETHEUS, release
 from .test_reports_of_ray_objects import service
@@ -57,3 +60,39 @@ def test_an_operator_looks_at_the_namespaces_of_its_objects(
 )  # fmt: skip
 def test_operators_that_look_everywhere_or_at_others_are_fine(given: list[Resource]) -> None:
     assert "operator-namespaces" not in {rule for rule, _ in said(*given)}
+
+
+MAX_PODS = config("kubelet: {config: {maxPods: 110}}")
+TYPO = base64.b64encode(base64.b64decode(MAX_PODS).replace(b"v1alpha1", b"v1alpha")).decode()
+CLASS = POOL.replace(
+    "  role:",
+    "  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec: {kubelet: {config: {maxPods: 110}}}\n  role:",
+)
+TOML = POOL.replace("al2023@v20261101", "bottlerocket@v1.54.0").replace("/dev/xvda", "/dev/xvdb").replace("  role:", "  userData: |\n    [settings.kubernetes]\n    max-pods = 110\n  role:")  # fmt: skip
+
+
+def given(user_data: str) -> list[Resource]:
+    return [*group({"userData": user_data})]
+
+
+@pytest.mark.parametrize(
+    ("severity", "broken", "mended"),
+    [
+        pytest.param("error", given(TYPO), given(MAX_PODS), id="terraform-aws-modules/terraform-aws-eks#2985"),
+        pytest.param("warning", given(shell("export USE_MAX_PODS=false\nexport KUBELET_EXTRA_ARGS='--max-pods=109'")), given(config("kubelet: {flags: [--max-pods=109]}")), id="terraform-aws-modules/terraform-aws-eks#3420"),
+        pytest.param("warning", given(config("kubelet: {maxPods: 110}")), given(MAX_PODS), id="a field of the kubelet's beside its config"),
+        pytest.param("warning", given(config("kubelet: {config: {imageGcHighThresholdPercent: 70}}")), given(config("kubelet: {config: {imageGCHighThresholdPercent: 70}}")), id="a field in other letters"),
+        pytest.param("error", given(config("kubelet: {config: {maxPods: '110'}}")), given(MAX_PODS), id="a number as text"),
+        pytest.param("error", given(config("instance: {localStorage: {strategy: Raid0}}")), given(config("instance: {localStorage: {strategy: RAID0}}")), id="a strategy that is none"),
+        pytest.param("warning", objects(CLASS.replace("maxPods", "maxPod")), objects(CLASS), id="Karpenter's nodes"),
+        pytest.param("error", objects(TOML.replace("[settings.kubernetes]\n    max-pods = 110", "#!/bin/bash\n    echo hello")), objects(TOML), id="a script for Bottlerocket"),
+    ],
+)  # fmt: skip
+def test_user_data_is_written_for_what_reads_it(severity: str, broken: list[Resource], mended: list[Resource]) -> None:
+    twins("node-user-data", severity, broken, mended)
+
+
+def test_a_script_that_sets_its_own_variables_is_fine() -> None:
+    assert "node-user-data" not in {
+        rule for rule, _ in said(*given(shell("MAX=1\nexport HTTP_PROXY=http://proxy:3128")))
+    }
