@@ -1,4 +1,4 @@
-"""Context parallel: copies of KV heads to spread the cache over, and kernels that put parts of it together.
+"""Context parallel: copies of KV heads to spread the cache over, kernels that put parts of it together, and connectors that carry them.
 
 Not for: the other parallel sizes (parallelism.py).
 """
@@ -13,11 +13,13 @@ from policies.facts.quantities import mapping, whole
 from policies.finding import Problem, Rule, error
 
 from ._engines import Seat, seats
+from .kv_connectors import carriers
 
 
 def context(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         yield from _kernels(seat)
+        yield from _carried(seat)
         row, size = seat.row, whole(seat.args.get("decode_context_parallel_size"))
         if size is None or size <= 1:
             continue
@@ -56,15 +58,40 @@ def _kernels(seat: Seat) -> Iterator[Problem]:
         )
 
 
+def _carried(seat: Seat) -> Iterator[Problem]:
+    """NIXL carries a cache that is whole on every rank, or cut over all of them (VllmConfig.__post_init__)."""
+    if "NixlConnector" not in carriers(seat.engine):
+        return
+    decode, prefill = (whole(seat.args.get(f"{each}_context_parallel_size")) or 1 for each in ("decode", "prefill"))
+    latent = seat.row is None or seat.row.mla is not None
+    if prefill > 1:
+        yield error(
+            seat.engine.where,
+            f"prefill_context_parallel_size {prefill} and NixlConnector do not go together: vLLM refuses to start",
+            "leave it out",
+        )
+    if decode > 1 and (decode != seat.engine.tensor or not latent):
+        sizes = f"1 or {seat.engine.tensor}" if latent else "1, for a model without latent attention"
+        yield error(
+            seat.engine.where,
+            f"decode_context_parallel_size {decode} and NixlConnector, which carries a cache that is whole on every rank or cut over all of them; allowed: {sizes}",
+            "leave it out, or set it to the tensor parallel size" if latent else "leave it out",
+        )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         id="parallel-context",
-        title="Context parallel fits the copies of KV heads and the attention kernels",
+        title="Context parallel fits the copies of KV heads, the attention kernels and what carries the cache",
         why=(
             "It spreads the cache over GPUs that would otherwise hold copies of the same KV heads, so there must be that many copies, and a kernel that gives what "
             "the parts are put together by. vLLM finds that after it has loaded the weights."
         ),
         check=context,
-        sources=("vllm PR#43053", "vllm 0.29.0: config/model.py verify_with_parallel_config, v1/worker/cp_utils.py"),
+        sources=(
+            "vllm PR#43053",
+            "vllm PR#50611",
+            "vllm 0.29.0: config/model.py verify_with_parallel_config, config/vllm.py, v1/worker/cp_utils.py",
+        ),
     ),
 )

@@ -9,18 +9,24 @@ from collections.abc import Iterator
 
 from policies.catalog.ray_releases import PREFILL_DECODE_SINCE, PREFILL_DECODE_V1_SINCE
 from policies.facts import ServeApp, Stack, Workload
-from policies.facts.quantities import mapping, whole
+from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
+from policies.fit.engine import one_kind
 
 from ._engines import Seat, ray_version, seats, vllm_version
 from ._values import before
-from .kv_connectors import NIXL, connector_of
+from .kv_connectors import by_nixl, carriers, connector_of
+from .speculation import method_of
 
 _BLOCK = 16
 UNEVEN_SINCE = "0.12"  # vllm PR#27274: prefill with more tensor parallel than decode
 # Part of the hash that NIXL's two sides compare (nixl/metadata.py); the first two matter to any connector.
-_ALIKE = ("dtype", "kv_cache_dtype", "attention_backend", "disable_hybrid_kv_cache_manager")
+_MANAGER = "disable_hybrid_kv_cache_manager"
+_ALIKE = ("dtype", "kv_cache_dtype", "attention_backend", _MANAGER)
 _ALWAYS = _ALIKE[:2]
+# Speculation by the target's hidden states, whose draft has layers in the cache (SpeculativeConfig.use_eagle), and what NIXL hashes of it.
+_WITH_LAYERS = ("dflash", "dspark", "eagle", "eagle3", "mtp")
+_OF_DRAFT = ("model", "revision", "code_revision", "parallel_drafting", "kv_cache_dtype")
 
 
 def pairs(stack: Stack) -> Iterator[tuple[Workload, Seat, Seat]]:
@@ -43,12 +49,19 @@ def pairing(stack: Stack) -> Iterator[Problem]:
             yield error(where, message, "give both the same model")
         for name in _ALIKE:
             first, second = (_format(seat, name) for seat in (prefill, decode))
-            if first != second and (name in _ALWAYS or connector_of(right) in NIXL):
+            if first != second and (name in _ALWAYS or by_nixl(right)):
                 yield error(
                     where,
                     f"prefill has {name} {first} and decode {second}: the connectors compare a hash of it and refuse the handshake",
                     f"give both the same {name}",
                 )
+        drafts = _draft(prefill), _draft(decode)
+        if by_nixl(right) and drafts[0] != drafts[1]:
+            yield error(
+                where,
+                f"prefill speculates by {_named(drafts[0])} and decode by {_named(drafts[1])}: a draft has layers in the cache, the connectors compare a hash of it and refuse the handshake",
+                "give both the same speculative_config",
+            )
         yield from _sizes(where, stack, prefill, decode)
         a, b = connector_of(left), connector_of(right)
         if not decode.ray and not (a and b):  # Ray refuses the pair (_app)
@@ -58,7 +71,7 @@ def pairing(stack: Stack) -> Iterator[Problem]:
                 f"{missing} {'has' if a or b else 'have'} no kv_transfer_config: prefill's caches never arrive, and decode computes every prompt again",
                 'give both --kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\', in args or VLLM_ADDITIONAL_ARGS',
             )
-        if a and b and a != b:
+        if a and b and carriers(left).isdisjoint(carriers(right)):
             yield error(
                 where,
                 f"prefill uses {a} and decode {b}: they do not speak to each other",
@@ -68,7 +81,7 @@ def pairing(stack: Stack) -> Iterator[Problem]:
 
 def _sizes(where: str, stack: Stack, prefill: Seat, decode: Seat) -> Iterator[Problem]:
     """Blocks and tensor parallel of both sides, as NIXL's worker compares them (nixl/base_worker.py)."""
-    if connector_of(decode.engine) not in NIXL:
+    if not by_nixl(decode.engine):
         return
     first, second = (whole(seat.args.get("block_size")) or _BLOCK for seat in (prefill, decode))
     more = prefill.engine.tensor > decode.engine.tensor
@@ -89,12 +102,26 @@ def _sizes(where: str, stack: Stack, prefill: Seat, decode: Seat) -> Iterator[Pr
 
 
 def _format(seat: Seat, name: str) -> str:
-    """A setting as both sides come to see it: dtype auto is the model's own."""
+    """A setting as both sides come to see it: dtype auto is the model's own, and some connectors turn the hybrid manager off."""
     given = str(seat.args.get(name, "auto"))
+    if name == _MANAGER:
+        return str(switch(seat.args.get(name)) or one_kind(seat.engine.kv_transfer) is not None)
     if name == "dtype":
         given = {"half": "float16", "float": "float32"}.get(given, given)
         return seat.row.dtype if given == "auto" and seat.row is not None else given
     return given
+
+
+def _draft(seat: Seat) -> tuple[str, ...]:
+    """Method and what is given of a draft that has layers in the cache; empty without one."""
+    config = mapping(seat.args.get("speculative_config"))
+    method = method_of(config) if config else ""
+    method = "mtp" if method.endswith("_mtp") else method
+    return (method, *(str(config.get(name)) for name in _OF_DRAFT)) if method in _WITH_LAYERS else ()
+
+
+def _named(draft: tuple[str, ...]) -> str:
+    return " ".join(part for part in draft[:2] if part != "None") or "no draft"
 
 
 def _app(workload: Workload, app: ServeApp) -> Iterator[Problem]:
@@ -153,6 +180,8 @@ RULES: tuple[Rule, ...] = (
         check=pairing,
         sources=(
             "kserve#5987",
+            "vllm PR#49230",
+            "ai-dynamo/dynamo PR#12821",
             "ray 2.60.0: prefill_decode/builder.py",
             "vllm 0.29.0: kv_connector/v1/nixl/metadata.py",
         ),

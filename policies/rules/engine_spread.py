@@ -15,7 +15,7 @@ from policies.facts.quantities import real, switch, whole
 from policies.facts.vllm import words
 from policies.finding import Problem, Rule, error, warning
 
-from ._engines import Seat, on_gpus, ranks_in_pod, seats
+from ._engines import Seat, literal_env, on_gpus, ranks_in_pod, seats, vllm_version
 from ._places import ray_gpus
 from ._values import amount, before
 from .compute_domain import nvlink_joins
@@ -23,6 +23,8 @@ from .topology import strategy_of
 
 # From here on vLLM takes Ray only where it is told to; before, it took it by itself for a world larger than the pod (vllm PR#25775).
 _NO_FALLBACK = "0.11.1"
+# Ray's second executor schedules steps ahead, the first cannot (vllm PR#36836, ray_executor.py). Before this version the first was the default.
+_SECOND, _SECOND_SINCE = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND", "0.21"
 _RAY_FIRST = re.compile(r"\bray start\b|ray_init|multi-node-serving")
 
 
@@ -146,6 +148,14 @@ def backend(stack: Stack) -> Iterator[Problem]:
                 f"distributed_executor_backend is {given!r}; allowed: ray, mp, uni, external_launcher",
                 "leave it out: mp is the default inside one pod",
             )
+        told = switch(literal_env(seat, _SECOND))
+        first = told is False or (told is None and before(vllm_version(stack, seat.workload), _SECOND_SINCE))
+        if first and switch(seat.args.get("async_scheduling")) and (given == "ray" or (seat.ray and seat.on_gpu)):
+            yield error(
+                seat.engine.where,
+                "async_scheduling, which Ray's first executor in vLLM does not support: vLLM refuses to start",
+                f"leave async_scheduling out, or take {_SECOND} out" if told is False else "leave async_scheduling out",
+            )
         nodes = real(seat.args.get("nnodes"))
         if nodes and nodes > 1 and (seat.ray or given == "ray"):
             yield error(
@@ -214,9 +224,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="topology-backend",
         title="The executor backend is the one that places the workers",
-        why="Ray Serve LLM refuses any backend but ray on GPUs when the replica starts, after the node has come up.",
+        why="Ray Serve LLM refuses any backend but ray on GPUs when the replica starts, after the node has come up; what the backend's executor lacks, vLLM.",
         check=backend,
-        sources=("vllm#15217", "ray 2.60.0: vllm_models.py get_initialization_kwargs"),
+        sources=(
+            "vllm#15217",
+            "vllm PR#25887",
+            "gpustack#4979",
+            "ray 2.60.0: vllm_models.py get_initialization_kwargs",
+            "vllm 0.29.0: v1/executor/abstract.py",
+        ),
     ),
     Rule(
         id="topology-gpu-types",

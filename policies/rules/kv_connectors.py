@@ -14,6 +14,7 @@ from policies.catalog.lookup import closest_names
 from policies.facts import Engine, Stack
 from policies.facts.quantities import items, mapping, switch
 from policies.finding import Problem, Rule, error, warning
+from policies.fit.engine import connectors as parts
 from policies.fit.engine import one_kind
 
 from ._engines import Seat, seats, vllm_version
@@ -54,6 +55,15 @@ _ROLES = ("kv_producer", "kv_consumer", "kv_both")
 def connector_of(engine: Engine) -> str | None:
     name = mapping(engine.kv_transfer).get("kv_connector")
     return str(name) if name else None
+
+
+def carriers(engine: Engine) -> frozenset[str]:
+    """Names of the connectors that carry caches: its own, or those of which a MultiConnector is made."""
+    return frozenset(parts(engine.kv_transfer)) - {_SEVERAL, ""}
+
+
+def by_nixl(engine: Engine) -> bool:
+    return not carriers(engine).isdisjoint(NIXL)
 
 
 def _no_connector(stack: Stack, seat: Seat, name: str) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from ._values import before
 from .engine_values import as_read
 
 _LORA = ("fully_sharded_loras", "lora_dtype", "max_cpu_loras", "max_lora_rank", "max_loras")
+_DEFAULT_RANK = 16
 _MOE_RANK = 128  # lora/ops/triton_ops/fused_moe_lora_op.py
 _PLAIN_EXCHANGE = "allgather_reducescatter"
 
@@ -47,6 +48,13 @@ def adapters(stack: Stack) -> Iterator[Problem]:
                 seat.engine.where,
                 f"max_lora_rank {rank} and {seat.row.name}, whose experts' kernel takes adapters up to rank {_MOE_RANK}: the first request with an adapter ends the engine",
                 f"set max_lora_rank to {_MOE_RANK} or less",
+            )
+        size, tensor = _DEFAULT_RANK if rank is None else rank, seat.engine.tensor
+        if asked and switch(seat.args.get("fully_sharded_loras")) and size % tensor:
+            yield say(
+                seat.engine.where,
+                f"fully_sharded_loras cuts max_lora_rank {size} over tensor parallel {tensor}, which does not divide it: vLLM ends while it loads the model",
+                "leave fully_sharded_loras out, or raise max_lora_rank to a multiple",
             )
         if switch(seat.args.get("enable_lora")):
             continue
@@ -86,7 +94,8 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "vllm#55158",
             "vllm PR#40867",
-            "vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py, lora/layers/fused_moe.py",
+            "vllm#20944",
+            "vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py, lora/layers/fused_moe.py, lora/layers/base_linear.py",
         ),
     ),
 )

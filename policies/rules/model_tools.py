@@ -1,13 +1,15 @@
-"""Tool calls: switched on, by a parser that this vLLM has, in the format that the model writes and the backend enforces.
+"""Tool calls: switched on, by a parser that this vLLM has, in the format that the model writes and the backend enforces, of a model for chats.
 
 Not for: parsers of reasoning (model_formats.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.catalog.engine_values import CHOICES
+from policies.catalog.models.row import Model
 from policies.facts import Stack
 from policies.facts.quantities import mapping, switch
 from policies.finding import Problem, Rule, error, warning
@@ -30,6 +32,13 @@ _PARSERS: dict[str, tuple[str, ...]] = {
     "MixtralForCausalLM": ("mistral", "hermes"),
 }
 _ANY_TEXT = ("pythonic",)
+# Two formats of Qwen's: JSON, and XML of the coders and of Qwen3.5 (docs/features/tool_calling).
+_JSON, _XML = ("hermes",), ("qwen3_coder", "qwen3_xml")
+# Checkpoints that only go on with a text: their tokenizers have no chat template, and vLLM has none of its own for them
+# (transformers_utils/chat_templates/registry.py).
+_NO_TEMPLATE = re.compile(
+    r"(google/gemma-(2-\d+b|3-\d+b-pt|4-[\w-]*b)|meta-llama/(meta-)?llama-[\d.]+-\d+b(-hf)?)$", re.IGNORECASE
+)
 FAMILIES = {
     "gemma4": "Gemma4",
     "glm45": "Glm",
@@ -60,6 +69,7 @@ _ENFORCED = ("deepseek_v3", "deepseek_v31", "deepseek_v32", "deepseek_v4", "glm4
 
 def tools(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
+        yield from _template(seat)
         parser = seat.args.get("tool_call_parser")
         if not isinstance(parser, str) or not parser:
             continue
@@ -89,7 +99,7 @@ def tools(stack: Stack) -> Iterator[Problem]:
                 f"tool_call_parser {parser} and {seat.row.name}, a model of another family: calls arrive as text",
                 "set the parser of the model's own format (hermes for Qwen, llama3_json for Llama 3, ...)",
             )
-        fitting = _PARSERS.get(seat.row.architecture) if seat.row is not None else None
+        fitting = _formats(seat.row, parser) if seat.row is not None else None
         if (
             fitting
             and parser not in (*fitting, *_ANY_TEXT)
@@ -101,6 +111,24 @@ def tools(stack: Stack) -> Iterator[Problem]:
                 f"tool_call_parser {parser} and {seat.row.name}, which writes calls in another format: they arrive as text",
                 f"set tool_call_parser: {fitting[0]}",
             )
+
+
+def _formats(row: Model, parser: str) -> tuple[str, ...] | None:
+    """Parsers of the formats that a model writes calls in; None where that is not known."""
+    if not row.architecture.startswith(("Qwen2", "Qwen3")) or parser not in (*_JSON, *_XML):
+        return _PARSERS.get(row.architecture)
+    writes_xml = row.architecture.startswith("Qwen3_5") or row.name.startswith("Qwen/Qwen3-Coder")
+    return _XML if writes_xml else _JSON
+
+
+def _template(seat: Seat) -> Iterator[Problem]:
+    asked = [name for name in ("tool_call_parser", "reasoning_parser") if seat.args.get(name)]
+    if asked and not seat.args.get("chat_template") and _NO_TEMPLATE.search(seat.engine.source):
+        yield warning(
+            seat.engine.where,
+            f"{asked[0]} is for chats and {seat.engine.source} was not trained for any: it has no chat template, and every chat request is answered with 400",
+            "serve the model that was tuned for chats (its name has -it or -Instruct), or give a chat_template",
+        )
 
 
 def foreign(seat: Seat, parser: str) -> bool:
@@ -123,7 +151,7 @@ RULES: tuple[Rule, ...] = (
         title="Tool calls are switched on, and parsed in the model's own format",
         why=(
             "A parser alone does nothing: without enable_auto_tool_choice every request with tools is refused. A parser of another family finds no call in what the "
-            "model writes, and the client gets the call as text."
+            "model writes, and the client gets the call as text. A checkpoint without a chat template answers no chat at all."
         ),
         check=tools,
         sources=(
@@ -131,6 +159,9 @@ RULES: tuple[Rule, ...] = (
             "vllm#29643",
             "vllm#55152",
             "vllm-project/recipes#51",
+            "ai-dynamo/dynamo#13176",
+            "QwenLM/Qwen3-Coder#537",
+            "vllm#39279",
             "vllm 0.29.0: entrypoints/launchers/cli_args.py, tool_parsers",
         ),
     ),

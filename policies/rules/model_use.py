@@ -26,6 +26,15 @@ _DEFAULT_BLOCK = 16
 # Image tokens see each other both ways, so that vLLM never splits an image over steps (ModelConfig.is_mm_prefix_lm).
 # Frames of a video, and tokens of a frame with what stands between two (models/gemma4_mm.py).
 _FRAMES = {"Gemma4ForConditionalGeneration": (32, 78)}
+# Attention heads of vision towers that are cut over all of tensor parallel: no fallback in their classes (models/vision.py
+# is_vit_use_data_parallel without num_heads), and the same heads in every size (transformers 5: vision configs of these families).
+_TOWER_HEADS = {
+    "Qwen2_5_VLForConditionalGeneration": 16,
+    "Qwen3VLForConditionalGeneration": 16,
+    "Qwen3VLMoeForConditionalGeneration": 16,
+    "Qwen3_5ForConditionalGeneration": 16,
+    "Qwen3_5MoeForConditionalGeneration": 16,
+}
 _WHOLE_IMAGES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 
 
@@ -132,6 +141,22 @@ def _count(limit: Any) -> int | None:
     return whole(limit.get("count")) if isinstance(limit, Mapping) else whole(limit)
 
 
+def towers(stack: Stack) -> Iterator[Problem]:
+    for seat in seats(stack):
+        heads = _TOWER_HEADS.get(seat.row.architecture) if seat.row is not None else None
+        tensor, limits = seat.engine.tensor, mapping(seat.args.get("limit_mm_per_prompt"))
+        unused = switch(seat.args.get("language_model_only")) or all(
+            _count(limits.get(k)) == 0 for k in ("image", "video")
+        )
+        if heads is None or not heads % tensor or unused or seat.args.get("mm_encoder_tp_mode") == "data":
+            continue
+        yield (error if as_read(stack, seat) else warning)(
+            seat.engine.where,
+            f"tensor parallel {tensor} cuts the vision tower as well, whose {heads} attention heads it does not divide: vLLM ends while it loads the model",
+            "set mm_encoder_tp_mode: data, which gives every GPU the whole tower, or language_model_only: true",
+        )
+
+
 def text_only(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         row, limits = seat.row, mapping(seat.args.get("limit_mm_per_prompt"))
@@ -190,6 +215,13 @@ RULES: tuple[Rule, ...] = (
         why="Where images are not split over steps, the largest one must fit in max_num_batched_tokens; vLLM checks it at start.",
         check=pictures,
         sources=("vllm#7996", "vllm 0.29.0: v1/core/encoder_cache_manager.py, models/gemma4_mm.py"),
+    ),
+    Rule(
+        id="model-vision-tower",
+        title="The vision tower is cut like the model, or not at all",
+        why="Tensor parallel cuts a vision tower by its own attention heads, which are fewer than the language model's.",
+        check=towers,
+        sources=("vllm#55517", "vllm 0.29.0: models/qwen2_5_vl.py, qwen3_vl.py, vision.py"),
     ),
     Rule(
         id="model-text-only",

@@ -13,7 +13,7 @@ from policies.finding import Problem, Rule, error, warning
 
 from ._engines import Seat, literal_env, most_replicas, seats
 from .disaggregation import pairs
-from .kv_connectors import NIXL, connector_of
+from .kv_connectors import by_nixl
 
 _PORT = "VLLM_NIXL_SIDE_CHANNEL_PORT"
 _HOST = "VLLM_NIXL_SIDE_CHANNEL_HOST"
@@ -24,7 +24,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 def ports(stack: Stack) -> Iterator[Problem]:
     for _, prefill, decode in pairs(stack):
-        if connector_of(prefill.engine) not in NIXL or not prefill.ray:
+        if not by_nixl(prefill.engine) or not prefill.ray:
             continue  # pods of plain vLLM have an address each
         fixed = [literal_env(seat, _PORT) for seat in (prefill, decode)]
         where = decode.engine.where.removesuffix(": decode")
@@ -73,7 +73,7 @@ def ports(stack: Stack) -> Iterator[Problem]:
 
 def hosts(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
-        if connector_of(seat.engine) not in NIXL:
+        if not by_nixl(seat.engine):
             continue
         given = literal_env(seat, _HOST)
         mend = "set it from the pod's address (valueFrom fieldRef status.podIP), or leave it to Ray Serve LLM"

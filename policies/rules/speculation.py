@@ -13,6 +13,7 @@ from policies.facts import Stack
 from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit.engine import find
+from policies.fit.shape import resolved_batch
 
 from ._engines import Seat, seats, vllm_version
 from ._values import before
@@ -59,6 +60,7 @@ _WHOLE_MTP = frozenset(
 # the last stage only (vllm PR#50514).
 _WHOLE = ("dflash", "dspark", "eagle", "eagle3", "medusa")
 _STAGES_SINCE = "0.30"
+_SLOTS_EACH = "0.27"  # until then each of max_num_seqs requests kept slots for its draft at any time (vllm#50708)
 # Speculation of which each step's tokens are on the GPU, so that steps can be scheduled ahead.
 _ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "ngram_gpu")
 
@@ -71,6 +73,7 @@ def speculation(stack: Stack) -> Iterator[Problem]:
         say = error if as_read(stack, seat) else warning
         for message, mend in (*_method(seat, config), *_draft(seat, config, stack)):
             yield say(seat.engine.where, message, mend)
+        yield from _slots(stack, seat, config)
         method, pipeline = method_of(config), seat.engine.pipeline
         if method in _WHOLE and pipeline > 1 and before(vllm_version(stack, seat.workload), _STAGES_SINCE):
             yield error(
@@ -157,6 +160,22 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
+def _slots(stack: Stack, seat: Seat, config: Mapping[str, Any]) -> Iterator[Problem]:
+    """Tokens of a step that drafts of several tokens at once take (SpeculativeConfig.max_num_new_slots_for_drafting)."""
+    method, guesses = method_of(config), whole(config.get("num_speculative_tokens")) or 0
+    parallel = method in ("dflash", "dspark") or switch(config.get("parallel_drafting"))
+    slots = (guesses if method in ("dflash", "draft_model") else guesses - 1) if parallel else 0
+    tokens, requests = whole(seat.args.get("max_num_batched_tokens")), 1
+    if before(vllm_version(stack, seat.workload), _SLOTS_EACH) and seat.row is not None and seat.device is not None:
+        tokens, requests = resolved_batch(seat.row, seat.shape, seat.device.memory_mib, seat.device.gpu)
+    if slots > 0 and tokens is not None and tokens <= slots * requests:
+        yield (error if as_read(stack, seat) or requests > 1 else warning)(
+            seat.engine.where,
+            f"speculation by {method} of {guesses} tokens keeps {slots * requests} tokens of a step for drafts and max_num_batched_tokens is {tokens}: vLLM refuses to start",
+            f"set max_num_batched_tokens well over {slots * requests}, or lower num_speculative_tokens{' or max_num_seqs' if requests > 1 else ''}",
+        )
+
+
 def _draft(seat: Seat, config: Mapping[str, Any], stack: Stack) -> Iterator[tuple[str, str]]:
     method, size = method_of(config), whole(config.get("draft_tensor_parallel_size"))
     if method in _LOOKUP or method == "suffix":
@@ -212,6 +231,7 @@ RULES: tuple[Rule, ...] = (
             "vllm PR#19482",
             "vllm#50851",
             "vllm PR#31998",
+            "vllm#50708",
             "vllm 0.29.0: config/speculative.py, v1/spec_decode/draft_model.py",
         ),
     ),

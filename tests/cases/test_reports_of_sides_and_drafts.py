@@ -1,0 +1,111 @@
+"""Public reports about two sides of a transfer, drafts, adapters, vision towers, parsers and executors, each with its mended twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .report import Report, each
+from .small import Config, chat
+from .test_a_to_b import gpus, one
+from .test_reports_of_answers import versions
+from .test_reports_of_engines import GIB, H8, H200, HYBRID, L70, TOKEN, V3, args, guess
+from .test_reports_of_settings import batch
+
+L40S = gpus("L40S")
+Q8, Q32, MOE_2507 = "Qwen/Qwen3-8B", "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B-Instruct-2507"
+CODER, VISION, GEMMA = "Qwen/Qwen3-Coder-480B-A35B-Instruct", "Qwen/Qwen3-VL-235B-A22B-Instruct", "google/gemma-4-31B"
+EAGLE = {"method": "eagle3", "model": "AngelSlim/Qwen3-32B_eagle3", "num_speculative_tokens": 3}
+DFLASH = {"method": "dflash", "model": "z-lab/Qwen3-8B-DFlash-b16", "num_speculative_tokens": 16}
+LOOKUP = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+OFFLOADS = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"cpu_bytes_to_use": 8 * GIB}}  # fmt: skip
+LMCACHE = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
+NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+FIRST = chat(env={"VLLM_USE_RAY_V2_EXECUTOR_BACKEND": "0"})
+
+
+def sides(prefill: dict[str, Any], **decode: Any) -> Config:
+    """Prefill and decode over two GPUs each; what decode has, prefill has too unless told otherwise."""
+    apart = {"prefill_engine_args": prefill}
+    return one(Q32, parallel={"tensor": 2}, disaggregation=apart, engine_args={"max_model_len": 8192, **decode})
+
+
+def several(*parts: dict[str, Any]) -> dict[str, Any]:
+    """A connector made of these."""
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": list(parts)}}  # fmt: skip
+
+
+def spread(size: int, name: str = V3, **engine_args: Any) -> Config:
+    """Prefill and decode whose caches are cut over `size` of eight GPUs."""
+    given = {"max_model_len": 8192, "decode_context_parallel_size": size, **engine_args}
+    return one(name, parallel={"tensor": 8}, disaggregation={}, engine_args=given)
+
+
+def drafts(**engine_args: Any) -> Config:
+    return args(Q8, speculative_config=DFLASH, **engine_args)
+
+
+def sharded(rank: int | None, tensor: int) -> Config:
+    return args(L70, tensor, enable_lora=True, max_lora_rank=rank, fully_sharded_loras=True)
+
+
+def seen(tensor: int = 32, name: str = VISION, **engine_args: Any) -> Config:
+    given = {"max_model_len": 8192, "max_num_seqs": 32, **engine_args}
+    return one(name, parallel={"tensor": tensor, "expert": name == VISION}, engine_args=given, replicas={"min": 1, "max": 1})  # fmt: skip
+
+
+def calls(parser: str, name: str, tensor: int = 2, **engine_args: Any) -> Config:
+    return args(name, tensor, tool_call_parser=parser, enable_auto_tool_choice=True, **engine_args)
+
+
+REPORTS = (
+    Report("vllm-project/vllm PR#49230", "disaggregation-pair", (H8, sides({"speculative_config": None}, speculative_config=EAGLE)), (H8, sides({}, speculative_config=EAGLE))),
+    Report("a draft of another revision", "disaggregation-pair", (H8, sides({"speculative_config": {**EAGLE, "revision": "a1"}}, speculative_config=EAGLE)), (H8, sides({"speculative_config": {**EAGLE, "num_speculative_tokens": 5}}, speculative_config=EAGLE))),
+    Report("ai-dynamo/dynamo PR#12821", "disaggregation-pair", (H8, sides({"kv_transfer_config": several(NIXL, LMCACHE)}, kv_transfer_config=NIXL)), (H8, sides({"kv_transfer_config": several(NIXL, LMCACHE)}, kv_transfer_config=NIXL, disable_hybrid_kv_cache_manager=True))),
+    Report("parts that do not meet", "disaggregation-pair", (H8, sides({"kv_transfer_config": several(OFFLOADS)}, kv_transfer_config=several(NIXL))), (H8, sides({"kv_transfer_config": several(NIXL, OFFLOADS)}, kv_transfer_config=NIXL))),
+    Report("vllm-project/vllm#42895", "disaggregation-pair", (H8, sides({"block_size": 32}, block_size=16)), (H8, sides({"block_size": 16}, block_size=32))),
+    Report("vllm-project/vllm PR#50611", "parallel-context", (H200, spread(4)), (H200, spread(8))),
+    Report("copies of KV heads that NIXL does not cut", "parallel-context", (H8, spread(2, Q32)), (H8, spread(1, Q32))),
+    Report("vllm-project/vllm#50708", "speculative-decoding", (versions("2.57.0", "0.26.0"), L40S, drafts(max_num_seqs=256)), (L40S, drafts(max_num_seqs=256))),
+    Report("a step of drafts alone", "speculative-decoding", (L40S, drafts(max_num_batched_tokens=16, max_num_seqs=8)), (L40S, drafts(max_num_batched_tokens=2048, max_num_seqs=8))),
+    Report("vllm-project/vllm#20944", "model-adapters", (gpus("H100", 16), TOKEN, sharded(8, 16)), (H8, TOKEN, sharded(8, 8))),
+    Report("vllm-project/vllm#55517", "model-vision-tower", (H8, seen()), (H8, seen(mm_encoder_tp_mode="data"))),
+    Report("QwenLM/Qwen3-Coder#537", "model-tools", (H200, calls("hermes", CODER, 8)), (H200, calls("qwen3_coder", CODER, 8)), "warning"),
+    Report("ai-dynamo/dynamo#13176", "model-tools", (H8, calls("qwen3_coder", MOE_2507)), (H8, calls("hermes", MOE_2507)), "warning"),
+    Report("vllm-project/vllm#39279", "model-tools", (H8, TOKEN, calls("gemma4", GEMMA)), (H8, TOKEN, calls("gemma4", f"{GEMMA}-it")), "warning"),
+    Report("microsoft/agent-lightning#57", "model-tools", (L40S, TOKEN, args("meta-llama/Llama-3.2-1B", reasoning_parser="qwen3")), (L40S, TOKEN, args("meta-llama/Llama-3.2-1B")), "warning"),
+    Report("vllm-project/vllm PR#25887", "topology-backend", (versions("2.51.0", "0.11.0"), H8, args(Q32, 2, async_scheduling=True)), (H8, args(Q32, 2, async_scheduling=True))),
+    Report("gpustack/gpustack#4979", "topology-backend", (H8, FIRST, args(Q32, 2, async_scheduling=True)), (H8, FIRST, args(Q32, 2))),
+    Report("ray-project/ray PR#58571", "serve-app-args", (L40S, batch(Q8, compute="4")), (L40S, batch(Q8))),
+    Report("vllm-project/vllm#28857", "dtype-capability", (gpus("T4", 8), TOKEN, args("google/gemma-3-12b-it", 8, dtype="half")), (H8, TOKEN, args("google/gemma-3-12b-it", 2))),
+    Report("vllm-project/vllm#13122", "quantisation-method", (gpus("L40S", 8), args("unsloth/DeepSeek-R1-Distill-Llama-70B-bnb-4bit", 8, quantization="bitsandbytes")), (gpus("L40S", 8), args("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", 8))),
+)  # fmt: skip
+
+
+@each(REPORTS)
+def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
+    assert (report.rule, report.severity) in report.said(report.broken)
+    mended = report.said(report.mended)
+    assert {rule for rule, severity in mended if severity == "error"} == set()
+    assert report.rule not in {rule for rule, _ in mended}
+
+
+@each(
+    Report(source, rule, (), patches)
+    for source, rule, patches in (
+        ("a guess from the text has no layers in the cache", "disaggregation-pair", (H8, sides({"speculative_config": None}, speculative_config=LOOKUP))),
+        ("both of several parts", "disaggregation-pair", (H8, sides({}, kv_transfer_config=several(NIXL, OFFLOADS)))),
+        ("as many ranks of an adapter as GPUs", "model-adapters", (H8, TOKEN, sharded(None, 8))),
+        ("a tower as wide as the tensor", "model-vision-tower", (gpus("H200", 16), seen(16))),
+        ("a tower that is not built", "model-vision-tower", (H8, seen(limit_mm_per_prompt={"image": 0, "video": 0}))),
+        ("Qwen3.5 writes as coders do", "model-tools", (H8, calls("qwen3_coder", HYBRID, max_num_seqs=32))),
+        ("a template of one's own", "model-tools", (H8, TOKEN, calls("gemma4", GEMMA, chat_template="{{ messages }}"))),
+        ("vllm-project/vllm PR#52193", "speculative-decoding", (H8, guess("Qwen/Qwen3-30B-A3B", 2, method="draft_model", model="Qwen/Qwen3-4B"))),
+        ("vllm-project/vllm#14429", "model-tools", (H8, calls("hermes", Q32, reasoning_parser="qwen3"))),
+        ("vllm-project/vllm#45425", "speculative-decoding", (H200, args(V3, 8, decode_context_parallel_size=8, speculative_config={"method": "mtp", "num_speculative_tokens": 1}))),
+        ("ray-project/ray#64326", "routing-router", (L40S, chat(expose={"direct_streaming": True}), one(Q8, routing={"policy": "prefix_affinity"}))),
+    )
+)  # fmt: skip
+def test_what_works_or_was_a_bug_of_older_versions_passes(report: Report) -> None:
+    found = report.said(report.mended)
+    assert {rule for rule, severity in found if severity == "error"} == set()
+    assert report.rule not in {rule for rule, _ in found}
