@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 from typing import Any
 
 import pytest
+from moto.iam.exceptions import MalformedPolicyDocument
+from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
 
-from policies.facts.wire import Resource, manifests
+from policies.facts.wire import Resource, manifests, resource
 
 from .resources import objects, said, twins
 from .test_reports_of_access import config, shell
-from .test_reports_of_aws import POOL, group
+from .test_reports_of_aws import POOL, ROLE, group
 from .test_reports_of_objects import ALB, ENGINE, INGRESS, KEDA
 from .test_reports_of_plugins_and_names import PROMETHEUS, release
 from .test_reports_of_ray_objects import service
@@ -96,3 +99,76 @@ def test_a_script_that_sets_its_own_variables_is_fine() -> None:
     assert "node-user-data" not in {
         rule for rule, _ in said(*given(shell("MAX=1\nexport HTTP_PROXY=http://proxy:3128")))
     }
+
+
+WEIGHTS = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": ["arn:aws:s3:::weights", "arn:aws:s3:::weights/*"]}  # fmt: skip
+TRUST = {"Effect": "Allow", "Action": ["sts:AssumeRole", "sts:TagSession"], "Principal": {"Service": "pods.eks.amazonaws.com"}}  # fmt: skip
+Doc = dict[str, Any]
+
+
+def document(statement: Doc, drop: str = "", version: str = "2012-10-17", **changes: Any) -> str:
+    given = {key: value for key, value in {**statement, **changes}.items() if key != drop}
+    return json.dumps({"Version": version, "Statement": [given]})
+
+
+def policy(text: str) -> list[Resource]:
+    return [resource("aws:iam/policy:Policy", "weights", {"name": "weights", "policy": text}, urn="urn:weights")]
+
+
+def role(text: str) -> list[Resource]:
+    return [resource(ROLE, "weights", {"name": "weights", "assumeRolePolicy": text}, urn="urn:weights")]
+
+
+REFUSED = [
+    pytest.param(document(WEIGHTS, Resource=["weights", "weights/*"]), id="awslabs/mountpoint-s3-csi-driver#172"),
+    pytest.param(document(WEIGHTS, version="2026-11-30"), id="a version of today"),
+    pytest.param(document(WEIGHTS, Action="GetObject"), id="an action of no service"),
+    pytest.param(document(WEIGHTS, Actions=["s3:PutObject"]), id="a misspelt element"),
+    pytest.param(document(WEIGHTS, drop="Resource"), id="no resource"),
+    pytest.param(document(WEIGHTS, Effect="Permit"), id="another effect"),
+    pytest.param("{'Version': '2012-10-17'}", id="no JSON"),
+]
+
+
+@pytest.mark.parametrize("broken", REFUSED)
+def test_documents_that_iam_refuses_are_told(broken: str) -> None:
+    with pytest.raises(MalformedPolicyDocument):
+        IAMPolicyDocumentValidator(broken).validate()
+    IAMPolicyDocumentValidator(document(WEIGHTS)).validate()
+    twins("iam-document", "error", policy(broken), policy(document(WEIGHTS)))
+
+
+@pytest.mark.parametrize("changes", [{"Resource": "*"}, {"Resource": None, "Sid": "x"}])
+def test_a_trust_policy_is_for_its_role_alone(changes: Doc) -> None:
+    broken = document(TRUST, **changes)
+    with pytest.raises(MalformedPolicyDocument):
+        IAMTrustPolicyDocumentValidator(broken).validate()
+    IAMTrustPolicyDocumentValidator(document(TRUST)).validate()
+    twins("iam-document", "error", role(broken), role(document(TRUST)))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(document(WEIGHTS, Resource="arn:aws:s3:::weights/*"), id="meadowdata/meadowrun#121"),
+        pytest.param(document(WEIGHTS, Action="s3:GetObject", Resource="arn:aws:s3:::weights"), id="aws-ia/terraform-aws-bedrock#41"),
+        pytest.param(document(WEIGHTS, Action=["s3:GetObject", "s3:ListObjectsV2"]), id="remotely-save/remotely-save#564"),
+    ],
+)  # fmt: skip
+def test_permissions_that_allow_nothing_are_warned_of(broken: str) -> None:
+    twins("iam-permissions", "warning", policy(broken), policy(document(WEIGHTS)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        document(WEIGHTS, Resource="arn:aws:s3:::weights*"),
+        document(WEIGHTS, Action="s3:*", Resource="*"),
+        document(WEIGHTS, drop="Resource", NotResource="arn:aws:s3:::secret/*"),
+        document(WEIGHTS, Resource="${bucket.arn}"),
+        json.dumps({"version": "2012-10-17", "statement": {"effect": "Allow", "action": "*", "resource": "*"}}),
+        "",
+    ],
+)
+def test_documents_that_iam_takes_are_fine(text: str) -> None:
+    assert {rule for rule, _ in said(*policy(text))} & {"iam-document", "iam-permissions"} == set()
