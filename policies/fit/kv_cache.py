@@ -37,9 +37,9 @@ class LayerCache:
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
-    """The block pool of one engine. page_bytes: bytes of one block in one layer."""
+    """The block pool of one engine. page_bytes: bytes of one block in one layer, where one group has several kinds their mean."""
 
-    page_bytes: int
+    page_bytes: float
     caches: tuple[LayerCache, ...]
 
     def block_bytes(self, first: int, last: int) -> int:
@@ -49,7 +49,7 @@ class CacheLayout:
             for group in range(cache.groups):
                 mine = sum(first <= layer < last for layer in cache.layers[group :: cache.groups])
                 widest = max(widest, mine)
-        return widest * self.page_bytes
+        return round(widest * self.page_bytes)
 
     def request_blocks(self, length: int, in_flight: int, states: int, batch: int = 0) -> int:
         """Block ids that one request of `length` tokens takes at most; of an encoder vLLM counts a whole batch (CrossAttentionSpec)."""
@@ -172,8 +172,8 @@ def _layout(model: Model, shape: EngineShape) -> CacheLayout | None:
     pages = {kind: ceil(block * tokens[kind]) for kind in attention}
     if not shape.hybrid_cache and len(attention) > 1 and set(attention) <= {"full", "sliding", "chunked"}:
         # One group that keeps every token, whatever the windows (unify_hybrid_kv_cache_specs); a page is the layers' mean.
-        page = ceil(sum(pages[kind] * len(by_kind[kind]) for kind in attention) / model.layers)
-        return CacheLayout(page, (LayerCache("full", page / block, 0, block, tuple(range(model.layers)), 1, None),))
+        mean = sum(pages[kind] * len(by_kind[kind]) for kind in attention) / model.layers
+        return CacheLayout(mean, (LayerCache("full", mean / block, 0, block, tuple(range(model.layers)), 1, None),))
     page = max(pages.values(), default=max(states.values()))
     sizes = _group_counts({kind: len(layers) for kind, layers in by_kind.items()})
     caches = []
