@@ -49,7 +49,7 @@ def _waits(item: Object, given: Mapping[str, Any]) -> tuple[int, str]:
             match[1]
         ) if match else _DEFAULT_SECONDS, f"{_ALB}/load-balancer-attributes: idle_timeout.timeout_seconds=900"
     if name == "nginx" or any(str(key).startswith(f"{_NGINX}/") for key in given):
-        stated = whole(str(given.get(f"{_NGINX}/proxy-read-timeout") or "").removesuffix("s"))
+        stated = whole(given.get(f"{_NGINX}/proxy-read-timeout"))
         return _DEFAULT_SECONDS if stated is None else stated, f'{_NGINX}/proxy-read-timeout: "900"'
     return 0, ""
 

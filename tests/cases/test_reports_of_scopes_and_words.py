@@ -13,7 +13,7 @@ from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolic
 
 from policies.facts.wire import Resource, manifests, resource
 
-from .resources import objects, said, twins
+from .resources import CLUSTER, aws, case, objects, said, twins
 from .test_reports_of_access import config, shell
 from .test_reports_of_aws import POOL, ROLE, group
 from .test_reports_of_objects import ALB, ENGINE, INGRESS, KEDA
@@ -172,3 +172,45 @@ def test_permissions_that_allow_nothing_are_warned_of(broken: str) -> None:
 )
 def test_documents_that_iam_takes_are_fine(text: str) -> None:
     assert {rule for rule, _ in said(*policy(text))} & {"iam-document", "iam-permissions"} == set()
+
+
+_LB = "service.beta.kubernetes.io/aws-load-balancer-"
+_GROUPED = ALB.replace("annotations: {", "annotations: {alb.ingress.kubernetes.io/group.name: team, alb.ingress.kubernetes.io/listen-ports: '[{\"HTTPS\": 443}]', alb.ingress.kubernetes.io/target-type: ip, ")  # fmt: skip
+INTERNAL = ENGINE.replace(
+    "labels: {app: chat}}\nspec: {selector",
+    f"labels: {{app: chat}}, annotations: {{{_LB}type: external, {_LB}scheme: internal}}}}\nspec: {{type: LoadBalancer, selector",
+)
+WORDS = (
+    case("kubernetes-sigs/aws-load-balancer-controller#2564", "annotation-words", ENGINE + _GROUPED, ("group.name", "group-name"), severity="warning"),
+    case("kubernetes-sigs/aws-load-balancer-controller#71", "annotation-words", ENGINE + _GROUPED, ("listen-ports", "listen-port"), severity="warning"),
+    case("ports that are no JSON", "annotation-words", ENGINE + _GROUPED, ("'[{\"HTTPS\": 443}]'", '"HTTPS:443"')),
+    case("a target type of the Service's", "annotation-words", ENGINE + _GROUPED, ("target-type: ip", "target-type: pod")),
+    case("seconds with their unit", "annotation-words", ENGINE + INGRESS, ('"900"', '"900s"')),
+    case("which leave the default", "ingress-timeout", ENGINE + INGRESS, ('"900"', '"900s"'), severity="warning"),
+    case("a misspelt time-out", "annotation-words", ENGINE + INGRESS, ("proxy-read-timeout", "proxy-read-timeouts"), severity="warning"),
+    case("kubernetes-sigs/aws-load-balancer-controller#3293", "load-balancer-maker", INTERNAL, ("type: external", "type: nlb"), severity="warning"),
+    case("kubernetes-sigs/aws-load-balancer-controller#2737", "load-balancer-maker", INTERNAL, (f"{_LB}type: external, ", ""), severity="warning"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "severity", "broken", "mended"), WORDS)
+def test_annotations_are_words_to_their_controller(rule: str, severity: str, broken: str, mended: str) -> None:
+    twins(rule, severity, objects(broken), objects(mended))
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param([release("aws-load-balancer-controller", "1.17.0", "kube-system", {"clusterName": "llm"})], id="the controller's webhook"),
+        pytest.param([aws(CLUSTER, computeConfig={"enabled": True})], id="Auto Mode"),
+    ],
+)  # fmt: skip
+def test_a_load_balancer_without_a_class_is_fine_where_one_is_set(beside: list[Resource]) -> None:
+    text = INTERNAL.replace(f"{_LB}type: external, ", "")
+    assert "load-balancer-maker" not in {rule for rule, _ in said(*objects(text), *beside)}
+
+
+def test_annotations_of_listeners_rules_and_other_controllers_are_fine() -> None:
+    more = "annotations: {alb.ingress.kubernetes.io/listener-attributes.HTTPS-443: a=b, alb.ingress.kubernetes.io/actions.chat: '{}', haproxy.org/timeout-server: 900s, nginx.ingress.kubernetes.io/proxy-body-size: 100m, "
+    text = ENGINE + INGRESS.replace("annotations: {", more)
+    assert "annotation-words" not in {rule for rule, _ in said(*objects(text))}
