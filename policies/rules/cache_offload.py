@@ -15,7 +15,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._engines import Seat, has_env, literal_env, seats
 
 LMCACHE = "LMCacheConnectorV1"
-_NATIVE = "OffloadingConnector"
+NATIVE = "OffloadingConnector"
 _SIMPLE = "SimpleCPUOffloadConnector"
 _GIB = 1 << 30
 _LMCACHE_DEFAULT_GB = 5.0  # lmcache/v1/config.py max_local_cpu_size
@@ -37,7 +37,7 @@ def host_gib(seat: Seat, workers: float) -> tuple[float, str]:
     given = real(seat.args.get("kv_offloading_size"))
     found, said = given or 0.0, ["kv_offloading_size"] if given else []
     for name, extra in parts(seat):
-        if name in (_NATIVE, _SIMPLE):
+        if name in (NATIVE, _SIMPLE):
             size = (real(extra.get("cpu_bytes_to_use")) or 0.0) / _GIB  # of all workers together
             found += size or (_SIMPLE_DEFAULT_GIB if name == _SIMPLE else 0.0)
             said.append("cpu_bytes_to_use")
@@ -58,7 +58,7 @@ def sizes(stack: Stack) -> Iterator[Problem]:
     for seat in seats(stack):
         where, reused = seat.engine.where, switch(seat.args.get("enable_prefix_caching")) is not False
         for name, extra in parts(seat):
-            if name == _NATIVE and not real(extra.get("cpu_bytes_to_use")) and not extra.get("spec_module_path"):
+            if name == NATIVE and not real(extra.get("cpu_bytes_to_use")) and not extra.get("spec_module_path"):
                 yield error(
                     where,
                     f"{name} is not told how much it may hold: vLLM refuses to start without cpu_bytes_to_use",

@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "vllm#15217",
             "vllm PR#25887",
-            "gpustack#4979",
+            "gpustack/gpustack#4979",
             "ray 2.60.0: vllm_models.py get_initialization_kwargs",
             "vllm 0.29.0: v1/executor/abstract.py",
         ),

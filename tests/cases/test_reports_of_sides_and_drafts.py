@@ -1,15 +1,19 @@
-"""Public reports about two sides of a transfer, drafts, adapters, vision towers, parsers and executors, each with its mended twin."""
+"""Public reports about two sides of a transfer, drafts, adapters, vision towers, parsers and shared memory, each with its mended twin."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import pytest
 
 from .report import Report, each
 from .small import Config, chat
 from .test_a_to_b import gpus, one
-from .test_reports_of_answers import versions
+from .test_reports_of_answers import ranked, versions
 from .test_reports_of_engines import GIB, H8, H200, HYBRID, L70, TOKEN, V3, args, guess
-from .test_reports_of_settings import batch
+from .test_reports_of_manifests import Doc, Pair
+from .test_reports_of_settings import batch, said
 
 L40S = gpus("L40S")
 Q8, Q32, MOE_2507 = "Qwen/Qwen3-8B", "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B-Instruct-2507"
@@ -57,6 +61,12 @@ def calls(parser: str, name: str, tensor: int = 2, **engine_args: Any) -> Config
     return args(name, tensor, tool_call_parser=parser, enable_auto_tool_choice=True, **engine_args)
 
 
+def offloads(**extra: Any) -> Config:
+    """KubeRay's pods with a cache in the memory of the host and 4 GiB of /dev/shm."""
+    transfer = {**OFFLOADS, "kv_connector_extra_config": {"cpu_bytes_to_use": 16 * GIB, **extra}}
+    return args(Q8, kv_transfer_config=transfer)
+
+
 REPORTS = (
     Report("vllm-project/vllm PR#49230", "disaggregation-pair", (H8, sides({"speculative_config": None}, speculative_config=EAGLE)), (H8, sides({}, speculative_config=EAGLE))),
     Report("a draft of another revision", "disaggregation-pair", (H8, sides({"speculative_config": {**EAGLE, "revision": "a1"}}, speculative_config=EAGLE)), (H8, sides({"speculative_config": {**EAGLE, "num_speculative_tokens": 5}}, speculative_config=EAGLE))),
@@ -75,6 +85,7 @@ REPORTS = (
     Report("microsoft/agent-lightning#57", "model-tools", (L40S, TOKEN, args("meta-llama/Llama-3.2-1B", reasoning_parser="qwen3")), (L40S, TOKEN, args("meta-llama/Llama-3.2-1B")), "warning"),
     Report("vllm-project/vllm PR#25887", "topology-backend", (versions("2.51.0", "0.11.0"), H8, args(Q32, 2, async_scheduling=True)), (H8, args(Q32, 2, async_scheduling=True))),
     Report("gpustack/gpustack#4979", "topology-backend", (H8, FIRST, args(Q32, 2, async_scheduling=True)), (H8, FIRST, args(Q32, 2))),
+    Report("vllm-project/vllm PR#52496", "fit-shared-memory", (L40S, chat(worker={"shm_gib": 4}), offloads()), (L40S, chat(worker={"shm_gib": 4}), offloads(cpu_bytes_to_use=2 * GIB))),
     Report("ray-project/ray PR#58571", "serve-app-args", (L40S, batch(Q8, compute="4")), (L40S, batch(Q8))),
     Report("vllm-project/vllm#28857", "dtype-capability", (gpus("T4", 8), TOKEN, args("google/gemma-3-12b-it", 8, dtype="half")), (H8, TOKEN, args("google/gemma-3-12b-it", 2))),
     Report("vllm-project/vllm#13122", "quantisation-method", (gpus("L40S", 8), args("unsloth/DeepSeek-R1-Distill-Llama-70B-bnb-4bit", 8, quantization="bitsandbytes")), (gpus("L40S", 8), args("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", 8))),
@@ -109,3 +120,35 @@ def test_what_works_or_was_a_bug_of_older_versions_passes(report: Report) -> Non
     found = report.said(report.mended)
     assert {rule for rule, severity in found if severity == "error"} == set()
     assert report.rule not in {rule for rule, _ in found}
+
+
+def small(*words: str, model: str = Q8, shm: str = "8Gi", env: dict[str, str] | None = None) -> tuple[Doc, ...]:
+    """A Deployment on one GPU with this much /dev/shm."""
+    (made,) = ranked(*words, gpus=1, model=model, shm=shm)
+    first = made["spec"]["template"]["spec"]["containers"][0]
+    first["env"] = [*first.get("env", []), *({"name": name, "value": value} for name, value in (env or {}).items())]
+    return (made,)
+
+
+def tiered(size: int) -> tuple[str, str]:
+    extra = {"spec_name": "TieringOffloadingSpec", "cpu_bytes_to_use": size * GIB, "secondary_tiers": [{"type": "fs_python", "root_dir": "/tmp/kv"}]}  # fmt: skip
+    return "--kv-transfer-config", json.dumps({**OFFLOADS, "kv_connector_extra_config": extra})
+
+
+SEES, INPUTS = "Qwen/Qwen3-VL-8B-Instruct", ("--mm-processor-cache-type", "shm")
+SIMPLE = {"VLLM_USE_SIMPLE_KV_OFFLOAD": "1"}
+PAIRS = (
+    Pair("opendatahub-io/kserve PR#1842", "fit-shared-memory", small("--kv-offloading-size", "32"), small("--kv-offloading-size", "32", shm="40Gi")),
+    Pair("vllm-project/vllm#44888", "fit-shared-memory", small(*tiered(16)), small(*tiered(6))),
+    Pair("a cache that is no file", "fit-shared-memory", small("--kv-offloading-size", "32"), small("--kv-offloading-size", "32", env=SIMPLE)),
+    Pair("vllm-project/vllm PR#48879", "fit-shared-memory", small(*INPUTS, model=SEES, shm="2Gi"), small(*INPUTS, model=SEES), "warning"),
+    Pair("inputs for several servers", "fit-shared-memory", small(*INPUTS, model=SEES, shm="2Gi"), small(*INPUTS, "--api-server-count", "2", model=SEES, shm="2Gi"), "warning"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [pytest.param(p, id=f"{p.source} {p.rule}") for p in PAIRS])
+def test_what_was_reported_of_manifests_is_said_and_its_mended_twin_passes(pair: Pair) -> None:
+    assert (pair.rule, pair.severity) in set(said(pair.broken))
+    mended = set(said(pair.mended))
+    assert {rule for rule, severity in mended if severity == "error"} == set()
+    assert pair.rule not in {rule for rule, _ in mended}
