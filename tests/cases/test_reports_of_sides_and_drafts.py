@@ -67,6 +67,10 @@ def offloads(**extra: Any) -> Config:
     return args(Q8, kv_transfer_config=transfer)
 
 
+def embeds(size: int, name: str = "Qwen/Qwen3-Embedding-0.6B", **overrides: Any) -> Config:
+    return one(name, engine_args={"max_model_len": 8192, "pooler_config": {"dimensions": size}, "hf_overrides": overrides or None})  # fmt: skip
+
+
 REPORTS = (
     Report("vllm-project/vllm PR#49230", "disaggregation-pair", (H8, sides({"speculative_config": None}, speculative_config=EAGLE)), (H8, sides({}, speculative_config=EAGLE))),
     Report("a draft of another revision", "disaggregation-pair", (H8, sides({"speculative_config": {**EAGLE, "revision": "a1"}}, speculative_config=EAGLE)), (H8, sides({"speculative_config": {**EAGLE, "num_speculative_tokens": 5}}, speculative_config=EAGLE))),
@@ -86,6 +90,9 @@ REPORTS = (
     Report("vllm-project/vllm PR#25887", "topology-backend", (versions("2.51.0", "0.11.0"), H8, args(Q32, 2, async_scheduling=True)), (H8, args(Q32, 2, async_scheduling=True))),
     Report("gpustack/gpustack#4979", "topology-backend", (H8, FIRST, args(Q32, 2, async_scheduling=True)), (H8, FIRST, args(Q32, 2))),
     Report("vllm-project/vllm PR#52496", "fit-shared-memory", (L40S, chat(worker={"shm_gib": 4}), offloads()), (L40S, chat(worker={"shm_gib": 4}), offloads(cpu_bytes_to_use=2 * GIB))),
+    Report("QwenLM/Qwen3-Embedding#85", "model-embedding-size", (L40S, embeds(256)), (L40S, embeds(256, is_matryoshka=True)), "warning"),
+    Report("vllm-project/vllm PR#46313", "model-embedding-size", (L40S, embeds(2048, is_matryoshka=True)), (L40S, embeds(1024, is_matryoshka=True))),
+    Report("vllm-project/vllm PR#48057", "model-embedding-size", (L40S, embeds(8, "BAAI/bge-m3", matryoshka_dimensions=[16, 32])), (L40S, embeds(16, "BAAI/bge-m3", matryoshka_dimensions=[16, 32]))),
     Report("ray-project/ray PR#58571", "serve-app-args", (L40S, batch(Q8, compute="4")), (L40S, batch(Q8))),
     Report("vllm-project/vllm#28857", "dtype-capability", (gpus("T4", 8), TOKEN, args("google/gemma-3-12b-it", 8, dtype="half")), (H8, TOKEN, args("google/gemma-3-12b-it", 2))),
     Report("vllm-project/vllm#13122", "quantisation-method", (gpus("L40S", 8), args("unsloth/DeepSeek-R1-Distill-Llama-70B-bnb-4bit", 8, quantization="bitsandbytes")), (gpus("L40S", 8), args("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", 8))),
