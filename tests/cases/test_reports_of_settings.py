@@ -215,6 +215,13 @@ def bound(cores: str, limit: int = 8) -> tuple[Doc, ...]:
     return (made,)
 
 
+def limited(cores: float, *parallel: str) -> tuple[Doc, ...]:
+    """An engine on GPUs whose container may use so many cores."""
+    gpus = parallel[1] if parallel else "1"
+    amounts = {"cpu": cores, "memory": "64Gi", "nvidia.com/gpu": gpus}
+    return (started(Q8, "--max-model-len", "8192", *parallel, resources={"limits": amounts, "requests": amounts}),)
+
+
 def heard(image: str) -> tuple[Doc, ...]:
     return (started(WHISPER, image=image, pod={"nodeSelector": {"llm-serving/pool": "h100"}}),)
 
@@ -231,6 +238,8 @@ PAIRS = (
     Pair("vllm-project/vllm PR#17930", "cpu-threads", bound("0-31"), bound("nobind"), "warning"),
     Pair("as many cores as the limit", "cpu-threads", bound("0-3,8-12"), bound("0-3,8-11"), "warning"),
     Pair("lists for two workers", "cpu-threads", bound("0-3|4-7"), bound("0-7")),
+    Pair("vllm-project/vllm#52916", "engine-cores", limited(4, "--tensor-parallel-size", "4"), limited(5, "--tensor-parallel-size", "4"), "warning"),
+    Pair("less than the engine core", "engine-cores", limited(0.5), limited(1), "warning"),
     Pair("vllm-project/vllm#13675", "model-sound", heard("vllm/vllm-openai:v0.29.0"), heard("registry.internal/vllm-openai-audio:v0.29.0"), "warning"),
     Pair("a word that is none", "cpu-threads", bound("all"), bound("auto")),
 )  # fmt: skip
