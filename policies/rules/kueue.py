@@ -119,7 +119,20 @@ def _workload(workload: Workload, seen: Queues) -> Iterator[Problem]:
             )
         for names, flavors in groups:
             if asked & set(names):
-                yield from _taints(group, cluster, [seen.flavors.get(str(each.get("name"))) for each in flavors])
+                own = [seen.flavors.get(str(each.get("name"))) for each in flavors]
+                yield from _taints(group.where, group.tolerations, cluster, own)
+    if workload.submission_mode == "K8sJobMode" and workload.by_kuberay:
+        yield from _submitter(workload, cluster, seen)
+
+
+def _submitter(workload: Workload, cluster: Object, seen: Queues) -> Iterator[Problem]:
+    """KubeRay's pod that submits a job is part of what Kueue admits: 1 CPU and no tolerations, unless it is stated."""
+    pod = mapping(mapping(workload.spec.get("submitterPodTemplate")).get("spec"))
+    for names, flavors in resource_groups(cluster):
+        if "cpu" in names:
+            own = [seen.flavors.get(str(each.get("name"))) for each in flavors]
+            tolerations = tuple(map(_toleration, items(pod.get("tolerations"))))
+            yield from _taints(f"{workload.where}: the pod that submits it", tolerations, cluster, own)
 
 
 def _no_queue(workload: Workload, name: str, seen: Queues) -> Iterator[Problem]:
@@ -144,13 +157,15 @@ def _asked(group: PodGroup) -> set[str]:
     return found
 
 
-def _taints(group: PodGroup, cluster: Object, flavors: list[Object | None]) -> Iterator[Problem]:
+def _taints(
+    where: str, own: tuple[Toleration, ...], cluster: Object, flavors: list[Object | None]
+) -> Iterator[Problem]:
     """Kueue compares a flavor's taints with the pod's tolerations and the flavor's own, as the scheduler would."""
     refused = []
     for flavor in flavors:
         if flavor is None:
             return
-        tolerations = (*group.tolerations, *map(_toleration, items(flavor.spec.get("tolerations"))))
+        tolerations = (*own, *map(_toleration, items(flavor.spec.get("tolerations"))))
         hard = [taint for taint in map(_taint, items(flavor.spec.get("nodeTaints"))) if taint.effect in _HARD]
         alone = [taint for taint in hard if not any(each.matches(taint) for each in tolerations)]
         if not alone:
@@ -158,9 +173,9 @@ def _taints(group: PodGroup, cluster: Object, flavors: list[Object | None]) -> I
         refused.append(f"{flavor.name} ({alone[0].key}={alone[0].value}:{alone[0].effect})")
     if refused:
         yield error(
-            group.where,
+            where,
             f"it tolerates the taints of no flavor that {cluster.where} has for it: {', '.join(refused)}. Kueue never admits it",
-            "add the toleration to the pods, or to the flavor (spec.tolerations)",
+            "add the toleration to the pods (of a job: submitterPodTemplate as well), or to the flavor (spec.tolerations)",
         )
 
 
@@ -188,6 +203,7 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "kueue#931",
             "kueue#3158",
+            "kueue#5711",
             "https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
             "https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
         ),
