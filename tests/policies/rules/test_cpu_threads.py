@@ -1,4 +1,4 @@
-"""Threads and caches of CPU engines in pods that have a part of their node."""
+"""Threads, caches and memory of CPU engines in pods that have a part of their node."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ def test_a_cache_stated_twice_is_told() -> None:
     (message,) = found("environment-values", {"kv_cache_gib": 2, **stated})
     assert "goes before kv_cache_memory_bytes" in message
     assert found("environment-values", stated) == found("environment-values", {"kv_cache_gib": 2}) == []
+
+
+@pytest.mark.parametrize(("memory", "said"), [(7.5, 0), (6, 1), (2.25, 1)])
+def test_a_pod_holds_old_and_new_engine_where_a_change_makes_the_new_one_first(memory: float, said: int) -> None:
+    """Weights and cache 1.5 GiB, engines 3.5, Ray 1.6. With caches of 1 GiB this comes to 7.6, and 7.7 were measured."""
+    model = {"engine_args": {"kv_cache_memory_bytes": 1 << 29}, "replicas": {"surge_percent": 100}}
+    messages = found("fit-cpu-memory", model, worker={"memory_gib": memory, "max": 1})
+    assert len(messages) == said
+    assert all("2 times in one pod" in message for message in messages)
+    assert found("fit-cpu-memory", {**model, "replicas": {}}, worker={"memory_gib": 6, "max": 1}) == []
