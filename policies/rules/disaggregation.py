@@ -16,7 +16,7 @@ from policies.fit.engine import one_kind
 from ._engines import Seat, ray_version, seats, vllm_version
 from ._values import before
 from .kv_connectors import by_nixl, carriers, connector_of
-from .speculation import method_of
+from .speculation import WITH_LAYERS, family
 
 _BLOCK = 16
 UNEVEN_SINCE = "0.12"  # vllm PR#27274: prefill with more tensor parallel than decode
@@ -24,8 +24,7 @@ UNEVEN_SINCE = "0.12"  # vllm PR#27274: prefill with more tensor parallel than d
 _MANAGER = "disable_hybrid_kv_cache_manager"
 _ALIKE = ("dtype", "kv_cache_dtype", "attention_backend", _MANAGER)
 _ALWAYS = _ALIKE[:2]
-# Speculation by the target's hidden states, whose draft has layers in the cache (SpeculativeConfig.use_eagle), and what NIXL hashes of it.
-_WITH_LAYERS = ("dflash", "dspark", "eagle", "eagle3", "mtp")
+# What NIXL hashes of a draft that has layers in the cache.
 _OF_DRAFT = ("model", "revision", "code_revision", "parallel_drafting", "kv_cache_dtype")
 
 
@@ -115,9 +114,8 @@ def _format(seat: Seat, name: str) -> str:
 def _draft(seat: Seat) -> tuple[str, ...]:
     """Method and what is given of a draft that has layers in the cache; empty without one."""
     config = mapping(seat.args.get("speculative_config"))
-    method = method_of(config) if config else ""
-    method = "mtp" if method.endswith("_mtp") else method
-    return (method, *(str(config.get(name)) for name in _OF_DRAFT)) if method in _WITH_LAYERS else ()
+    method = family(config)
+    return (method, *(str(config.get(name)) for name in _OF_DRAFT)) if method in WITH_LAYERS else ()
 
 
 def _named(draft: tuple[str, ...]) -> str:

@@ -12,10 +12,11 @@ from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._argument_kinds import allowed
-from ._engines import Seat, seats
+from ._engines import Seat, literal_env, seats
 from ._needs import Need, given, number, on
 from ._rank_needs import RANKS
 from .engine_values import as_read
+from .speculation import WITH_LAYERS, family
 
 _STREAMERS = ("auto", "modelexpress", "runai_streamer", "runai_streamer_sharded")
 _SHM_OBJECT_MB = 128  # default
@@ -99,6 +100,20 @@ NEEDS: tuple[Need, ...] = (
         "kv_transfer_config", "kv_connector in it", "name the connector, or use disaggregation of the model", _connects
     ),
     Need(
+        "kv_sharing_fast_prefill",
+        "no draft that reads the model's hidden states",
+        "leave one of the two out",
+        lambda seat: family(mapping(seat.args.get("speculative_config"))) not in WITH_LAYERS,
+    ),
+    Need(
+        "language_model_only",
+        "no CUDA graphs of the encoder that it leaves out",
+        "leave compilation_config.cudagraph_mm_encoder out",
+        lambda seat: (
+            not _sees(seat) or not switch(mapping(seat.args.get("compilation_config")).get("cudagraph_mm_encoder"))
+        ),
+    ),
+    Need(
         "load_format",
         f"{', '.join(_STREAMERS[1:-1])} or {_STREAMERS[-1]} for weights in a bucket",
         "leave it out: weights are streamed",
@@ -118,6 +133,17 @@ NEEDS: tuple[Need, ...] = (
             not _sees(seat)
             or seat.args.get("mm_processor_cache_type") == "shm"
             or number(seat, "mm_shm_cache_max_object_size_mb") == _SHM_OBJECT_MB
+        ),
+    ),
+    Need(
+        "mm_tensor_ipc",
+        "VLLM_WORKER_MULTIPROC_METHOD spawn beside torch_shm",
+        'set VLLM_WORKER_MULTIPROC_METHOD: "spawn" in the environment, or leave it out',
+        lambda seat: (
+            seat.args.get("mm_tensor_ipc") != "torch_shm"
+            or seat.ray
+            or not _sees(seat)
+            or literal_env(seat, "VLLM_WORKER_MULTIPROC_METHOD") == "spawn"
         ),
     ),
     Need(

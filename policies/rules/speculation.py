@@ -16,11 +16,14 @@ from policies.fit.engine import find
 from policies.fit.shape import resolved_batch
 
 from ._engines import Seat, seats, vllm_version
+from ._speculation_settings import settings
 from ._values import before
 from .engine_values import as_read
 
 # vllm 0.29.0: config/speculative.py. Methods that guess with a model of their own.
 _WITH_MODEL = ("dflash", "draft_model", "eagle", "eagle3", "medusa", "mlp_speculator")
+WITH_LAYERS = ("dflash", "dspark", "eagle", "eagle3", "mtp")
+"""Methods that read the target's hidden states, whose draft has layers in its cache (SpeculativeConfig.use_eagle)."""
 _LOOKUP = ("ngram", "ngram_gpu", "[ngram]")
 # Architectures whose checkpoints carry no multi-token prediction that vLLM could use (SpeculativeConfig.hf_config_override).
 _NO_MTP = frozenset(
@@ -62,7 +65,7 @@ _WHOLE = ("dflash", "dspark", "eagle", "eagle3", "medusa")
 _STAGES_SINCE = "0.30"
 _SLOTS_EACH = "0.27"  # until then each of max_num_seqs requests kept slots for its draft at any time (vllm#50708)
 # Speculation of which each step's tokens are on the GPU, so that steps can be scheduled ahead.
-_ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "ngram_gpu")
+_ASYNC = ("dflash", "draft_model", "dspark", "eagle", "eagle3", "extract_hidden_states", "mtp", "ngram_gpu")
 
 
 def speculation(stack: Stack) -> Iterator[Problem]:
@@ -71,10 +74,11 @@ def speculation(stack: Stack) -> Iterator[Problem]:
         if not config:
             continue
         say = error if as_read(stack, seat) else warning
-        for message, mend in (*_method(seat, config), *_draft(seat, config, stack)):
+        method, pipeline = method_of(config), seat.engine.pipeline
+        stated = settings(config, family(config), _length(seat))
+        for message, mend in (*_method(seat, config), *_draft(seat, config, stack), *stated):
             yield say(seat.engine.where, message, mend)
         yield from _slots(stack, seat, config)
-        method, pipeline = method_of(config), seat.engine.pipeline
         if method in _WHOLE and pipeline > 1 and before(vllm_version(stack, seat.workload), _STAGES_SINCE):
             yield error(
                 seat.engine.where,
@@ -87,6 +91,11 @@ def speculation(stack: Stack) -> Iterator[Problem]:
                 "speculation by suffix needs the package arctic-inference, which vLLM's images do not have",
                 "install arctic-inference in the image, or use method ngram",
             )
+
+
+def _length(seat: Seat) -> int | None:
+    given = seat.args.get("max_model_len")
+    return seat.row.max_position_embeddings if given is None and seat.row is not None else whole(given)
 
 
 def method_of(config: Mapping[str, Any]) -> str:
@@ -103,6 +112,12 @@ def method_of(config: Mapping[str, Any]) -> str:
     return "draft_model"
 
 
+def family(config: Mapping[str, Any]) -> str:
+    """The method, with those of multi-token prediction under their one name of today."""
+    method = method_of(config)
+    return "mtp" if method.endswith("_mtp") else method
+
+
 def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     method, tokens = method_of(config), whole(config.get("num_speculative_tokens"))
     if tokens is not None and tokens < 1:
@@ -115,14 +130,14 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"speculative method {method} guesses with a model of its own and names none: vLLM refuses to start",
             "give speculative_config.model, or use method ngram",
         )
-    own = (method == "mtp" or method.endswith("_mtp")) and not config.get("model")
+    own = family(config) == "mtp" and not config.get("model")
     if own and seat.row is not None and seat.row.architecture in _NO_MTP:
         yield (
             f"speculative method {method} uses layers of the checkpoint that predict several tokens, and {seat.row.name} has none",
             "use method eagle3 with a model made for it, a smaller model as draft, or ngram",
         )
     if (
-        (method == "mtp" or method.endswith("_mtp"))
+        family(config) == "mtp"
         and seat.engine.pipeline > 1
         and seat.row is not None
         and seat.row.architecture in _WHOLE_MTP
@@ -143,12 +158,7 @@ def _method(seat: Seat, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"prompt_lookup_min {least} is more than prompt_lookup_max {most}: vLLM refuses to start",
             f"set prompt_lookup_max to {least} or more",
         )
-    if (
-        switch(seat.args.get("async_scheduling"))
-        and method not in _ASYNC
-        and method != "mtp"
-        and not method.endswith("_mtp")
-    ):
+    if switch(seat.args.get("async_scheduling")) and family(config) not in _ASYNC:
         yield (
             f"async_scheduling and speculation by {method} do not go together: vLLM refuses to start",
             "leave async_scheduling out: vLLM turns it on where it can be",

@@ -98,8 +98,32 @@ REPORTS = (
     Report("vllm-project/vllm#13122", "quantisation-method", (gpus("L40S", 8), args("unsloth/DeepSeek-R1-Distill-Llama-70B-bnb-4bit", 8, quantization="bitsandbytes")), (gpus("L40S", 8), args("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", 8))),
 )  # fmt: skip
 
+DRAFT = {"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}
+MTP = {"method": "mtp", "num_speculative_tokens": 1}
+BATCHES = "num_speculative_tokens_per_batch_size"
 
-@each(REPORTS)
+
+def guesses(base: dict[str, Any], name: str = Q32, tensor: int = 2, **keys: Any) -> Config:
+    return args(name, tensor, speculative_config={**base, **keys})
+
+
+SETTINGS = (
+    Report("how many tokens", "speculative-decoding", (H8, guesses(DRAFT, num_speculative_tokens=None)), (H8, guesses(DRAFT))),
+    Report("a draft longer than its target", "speculative-decoding", (H8, guesses(DRAFT, max_model_len=8192)), (H8, guesses(DRAFT, max_model_len=2048))),
+    Report("answers made up by halves", "speculative-decoding", (H8, guesses(DRAFT, synthetic_acceptance_length=2.0)), (H8, guesses(DRAFT, rejection_sample_method="synthetic", synthetic_acceptance_length=2.0))),
+    Report("no rate to make answers up by", "speculative-decoding", (H8, guesses(DRAFT, rejection_sample_method="synthetic")), (H8, guesses(DRAFT, rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.9, 0.5, 0.1]))),
+    Report("more accepted than guessed", "speculative-decoding", (H8, guesses(DRAFT, rejection_sample_method="synthetic", synthetic_acceptance_length=5)), (H8, guesses(DRAFT, rejection_sample_method="synthetic", synthetic_acceptance_length=4))),
+    Report("two vocabularies of one method", "speculative-decoding", (H8, guesses(EAGLE, use_heterogeneous_vocab=True)), (H8, guesses(DRAFT, use_heterogeneous_vocab=True))),
+    Report("two vocabularies and sampling", "speculative-decoding", (H8, guesses(DRAFT, use_heterogeneous_vocab=True, draft_sample_method="probabilistic")), (H8, guesses(DRAFT, use_heterogeneous_vocab=True, draft_sample_method="greedy"))),
+    Report("an index of the checkpoint's own layers", "speculative-decoding", (H8, guesses(DRAFT, index_share_for_mtp_iteration=True)), (H200, guesses(MTP, V3, 8, index_share_for_mtp_iteration=True))),
+    Report("batches twice", "speculative-decoding", (H8, guesses(DRAFT, **{BATCHES: [[1, 32, 2], [16, 64, 1]]})), (H8, guesses(DRAFT, **{BATCHES: [[33, 64, 1], [1, 32, 2]]}))),
+    Report("batches from two", "speculative-decoding", (H8, guesses(DRAFT, **{BATCHES: [[2, 32, 2]]})), (H8, guesses(DRAFT, **{BATCHES: [[1, 32, 2], [40, 64, 0]]}))),
+    Report("prompts without logits", "engine-argument-needs", (H8, args(Q32, 2, speculative_config=EAGLE, kv_sharing_fast_prefill=True)), (H8, args(Q32, 2, speculative_config=LOOKUP, kv_sharing_fast_prefill=True))),
+    Report("graphs of what is left out", "engine-argument-needs", (L40S, args("Qwen/Qwen3-VL-8B-Instruct", language_model_only=True, compilation_config={"cudagraph_mm_encoder": True})), (L40S, args("Qwen/Qwen3-VL-8B-Instruct", compilation_config={"cudagraph_mm_encoder": True}))),
+)  # fmt: skip
+
+
+@each((*REPORTS, *SETTINGS))
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
     assert (report.rule, report.severity) in report.said(report.broken)
     mended = report.said(report.mended)
@@ -148,6 +172,7 @@ PAIRS = (
     Pair("opendatahub-io/kserve PR#1842", "fit-shared-memory", small("--kv-offloading-size", "32"), small("--kv-offloading-size", "32", shm="40Gi")),
     Pair("vllm-project/vllm#44888", "fit-shared-memory", small(*tiered(16)), small(*tiered(6))),
     Pair("a cache that is no file", "fit-shared-memory", small("--kv-offloading-size", "32"), small("--kv-offloading-size", "32", env=SIMPLE)),
+    Pair("tensors in shared memory of forked workers", "engine-argument-needs", small("--mm-tensor-ipc", "torch_shm", model=SEES), small("--mm-tensor-ipc", "torch_shm", model=SEES, env={"VLLM_WORKER_MULTIPROC_METHOD": "spawn"})),
     Pair("vllm-project/vllm PR#48879", "fit-shared-memory", small(*INPUTS, model=SEES, shm="2Gi"), small(*INPUTS, model=SEES), "warning"),
     Pair("inputs for several servers", "fit-shared-memory", small(*INPUTS, model=SEES, shm="2Gi"), small(*INPUTS, "--api-server-count", "2", model=SEES, shm="2Gi"), "warning"),
 )  # fmt: skip
