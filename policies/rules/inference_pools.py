@@ -10,13 +10,20 @@ from typing import Any
 
 from policies.facts import Object, Stack
 from policies.facts.quantities import items, mapping, whole
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
 from ._lost import lost
 from ._selectors import asked, labels
-from ._values import listed
+from ._values import dig, listed, releases, true
 from .serve_ports import listening
 
+# Charts of gateways that know InferencePools only when told: the class of their Gateways, and where their values say so.
+_SWITCHES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "agentgateway": ("agentgateway", ("inferenceExtension", "enabled")),
+    "istiod": ("istio", ("pilot", "env", "ENABLE_GATEWAY_API_INFERENCE_EXTENSION")),
+    "kgateway": ("kgateway", ("inferenceExtension", "enabled")),
+    "nginx-gateway-fabric": ("nginx", ("nginxGateway", "gwAPIInferenceExtension", "enable")),
+}
 _GROUPS = ("inference.networking.k8s.io/", "inference.networking.x-k8s.io/")
 
 
@@ -49,6 +56,29 @@ def pools(stack: Stack) -> Iterator[Problem]:
                     item.where,
                     f"its target port is {listed(map(str, sorted(ports)))} and '{workload.name}' listens on {port}: requests are refused",
                     f"set targetPorts: [{{number: {port}}}]",
+                )
+
+
+def gateways(stack: Stack) -> Iterator[Problem]:
+    """Gateways whose routes lead to a pool, and the switch of who runs them."""
+    classes = {(g.namespace, g.name): str(g.spec.get("gatewayClassName")) for g in stack.of_kind("Gateway")}
+    for chart, (name, path) in _SWITCHES.items() if classes else ():
+        found = releases(stack, chart)
+        ways = (path, path[1:]) if chart == "istiod" else (path,)  # values of istiod may leave pilot out
+        if not found or any(true(dig(each.values, *way), False) for each in found for way in ways):
+            continue
+        for route in stack.of_kind("HTTPRoute", "GRPCRoute"):
+            parents = map(mapping, items(route.spec.get("parentRefs")))
+            ours = {classes.get((str(p.get("namespace") or route.namespace), str(p.get("name")))) for p in parents}
+            rules = map(mapping, items(route.spec.get("rules")))
+            pool = any(
+                mapping(b).get("kind") == "InferencePool" for rule in rules for b in items(rule.get("backendRefs"))
+            )
+            if pool and name in ours:
+                yield warning(
+                    route.where,
+                    f"its backend is an InferencePool, and {chart} does not look at pools unless {'.'.join(path)} is true: BackendNotFound, requests get 500",
+                    f"set {'.'.join(path)}: true",
                 )
 
 
@@ -109,6 +139,17 @@ RULES: tuple[Rule, ...] = (
             "gateway-api-inference-extension#1591",
             "gateway-api-inference-extension PR#959",
             "https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/",
+        ),
+    ),
+    Rule(
+        id="inference-gateway",
+        title="A gateway that routes to an InferencePool knows pools",
+        why="Istio, kgateway, agentgateway and NGINX Gateway Fabric watch InferencePools only where their inference extension is switched on. Without it the pool is there and the route says that it is not.",
+        check=gateways,
+        sources=(
+            "kubernetes-sigs/gateway-api-inference-extension#1344",
+            "https://istio.io/latest/docs/tasks/traffic-management/ingress/gateway-api-inference-extension/",
+            "https://gateway-api-inference-extension.sigs.k8s.io/guides/",
         ),
     ),
 )

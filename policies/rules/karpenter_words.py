@@ -25,6 +25,8 @@ _OLD = {
 # Domains whose labels a DaemonSet puts on a node that is there: NVIDIA's GPU feature discovery, node feature discovery.
 _TYPES = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
 _DISCOVERED = ("nvidia.com/", "feature.node.kubernetes.io/")
+# Domains whose labels Karpenter, EC2 or Kubernetes know; others are a pool's own.
+_KNOWN = ("amazonaws.com", "csi.aws.com", "k8s.aws", "k8s.io", "karpenter.sh", "kubernetes.io", "nvidia.com")
 
 
 def words(stack: Stack) -> Iterator[Problem]:
@@ -52,6 +54,15 @@ def words(stack: Stack) -> Iterator[Problem]:
                     group.where,
                     f"it asks for nodes with {listed(found)}, which feature discovery writes on a node that runs: Karpenter knows of no pool whose nodes will have it, and starts none",
                     "ask by karpenter.k8s.aws/instance-gpu-name, or give the label to the NodePool's template",
+                )
+            own = [
+                key for key in sorted(asked - named) if not key.partition("/")[0].endswith(_KNOWN) and key not in _OLD
+            ]
+            if own and alone and group.gpus and not stack.complete:  # of a complete stack placement.py says it
+                yield warning(
+                    group.where,
+                    f"it asks for nodes with {listed(own)}, which no NodePool here gives to its nodes: Karpenter starts none (label does not have known values)",
+                    f"give the label to a NodePool (spec.template.metadata.labels), or ask for one that it has: {listed(named)}",
                 )
 
 
@@ -115,6 +126,7 @@ RULES: tuple[Rule, ...] = (
         sources=(
             "karpenter-provider-aws#6861",
             "Azure/karpenter-provider-azure#1005",
+            "aws/karpenter-provider-aws#5073",
             "https://karpenter.sh/docs/concepts/scheduling/",
         ),
     ),
