@@ -5,9 +5,19 @@ Not for: parallel sizes against model and GPUs (parallelism.py). engine_needs.py
 
 from __future__ import annotations
 
+from policies.facts.quantities import mapping, switch
+
+from ._engines import Seat
 from ._needs import Need, given, number, on
 
+_BLOCKING = ("pynccl", "torch_nccl")
 _UBATCHING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+
+
+def _moves_experts(seat: Seat) -> bool:
+    config = mapping(seat.args.get("eplb_config"))
+    return switch(config.get("use_async")) is False or config.get("communicator") not in _BLOCKING
+
 
 RANKS: tuple[Need, ...] = (
     Need(
@@ -33,6 +43,12 @@ RANKS: tuple[Need, ...] = (
         "data_parallel_size over 1",
         "leave it out",
         lambda seat: seat.ray or number(seat, "data_parallel_size") > 1,
+    ),
+    Need(
+        "eplb_config",
+        f"another communicator than {' and '.join(_BLOCKING)} while use_async is on, as it is by default",
+        "leave communicator out, or set use_async: false",
+        _moves_experts,
     ),
     Need(
         "data_parallel_rank",

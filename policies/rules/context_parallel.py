@@ -38,6 +38,13 @@ def context(stack: Stack) -> Iterator[Problem]:
                 f"{row.kv_heads} KV heads makes {most}",
                 f"use at most {most}" if most > 1 else "leave it out",
             )
+        elif row is not None and row.mla is None and (row.attention_heads // max(1, row.kv_heads)) % size:
+            each = row.attention_heads // max(1, row.kv_heads)
+            yield error(
+                where,
+                f"decode_context_parallel_size {size} does not divide the {each} query heads of each KV head of {row.name}: vLLM refuses to start",
+                f"use one of {', '.join(str(v) for v in range(1, size) if each % v == 0)}",
+            )
 
 
 def _kernels(seat: Seat) -> Iterator[Problem]:

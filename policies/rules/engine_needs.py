@@ -20,6 +20,16 @@ from .speculation import WITH_LAYERS, family
 
 _STREAMERS = ("auto", "modelexpress", "runai_streamer", "runai_streamer_sharded")
 _SHM_OBJECT_MB = 128  # default
+# (argument, key of a mapping): two ways to say one thing, of which vLLM takes one (engine/arg_utils.py create_engine_config).
+_TWICE = (
+    ("attention_backend", "attention_config", "backend"),
+    ("cudagraph_capture_sizes", "compilation_config", "cudagraph_capture_sizes"),
+    ("enable_flashinfer_autotune", "kernel_config", "enable_flashinfer_autotune"),
+    ("max_cudagraph_capture_size", "compilation_config", "max_cudagraph_capture_size"),
+    ("spec_method", "speculative_config", "method"),
+    ("spec_model", "speculative_config", "model"),
+    ("spec_tokens", "speculative_config", "num_speculative_tokens"),
+)
 
 
 def _speculates(seat: Seat) -> bool:
@@ -137,14 +147,9 @@ NEEDS: tuple[Need, ...] = (
     ),
     Need(
         "mm_tensor_ipc",
-        "VLLM_WORKER_MULTIPROC_METHOD spawn beside torch_shm",
-        'set VLLM_WORKER_MULTIPROC_METHOD: "spawn" in the environment, or leave it out',
-        lambda seat: (
-            seat.args.get("mm_tensor_ipc") != "torch_shm"
-            or seat.ray
-            or not _sees(seat)
-            or literal_env(seat, "VLLM_WORKER_MULTIPROC_METHOD") == "spawn"
-        ),
+        "one GPU, and VLLM_WORKER_MULTIPROC_METHOD spawn, beside torch_shm",
+        'set VLLM_WORKER_MULTIPROC_METHOD: "spawn" in the environment of an engine on one GPU, or leave it out',
+        lambda seat: seat.args.get("mm_tensor_ipc") != "torch_shm" or not _sees(seat) or _hands_over(seat),
     ),
     Need(
         "spec_tokens",
@@ -167,6 +172,12 @@ def _sees(seat: Seat) -> bool:
     return seat.row is not None and seat.row.vision_parameters > 0
 
 
+def _hands_over(seat: Seat) -> bool:
+    """Whether images can go to the worker in torch's shared memory; Ray's actors are spawned."""
+    spawned = seat.ray or literal_env(seat, "VLLM_WORKER_MULTIPROC_METHOD") == "spawn"
+    return spawned and seat.ranks == 1
+
+
 def _has_state(seat: Seat) -> bool:
     return seat.row is not None and (seat.row.mamba is not None or seat.row.linear_attention is not None)
 
@@ -183,6 +194,13 @@ def needs(stack: Stack) -> Iterator[Problem]:
                     seat.engine.where,
                     f"engine argument {need.argument} needs {need.needs}: vLLM refuses to start",
                     need.mend,
+                )
+        for name, config, key in _TWICE:
+            if seat.args.get(name) is not None and mapping(seat.args.get(config)).get(key) not in (None, "auto"):
+                yield say(
+                    seat.engine.where,
+                    f"{name} and {config}.{key} are two ways to say one thing: vLLM takes one of them and refuses both",
+                    f"leave {name} out",
                 )
         if "tensor_parallel_size" in mapping(seat.args.get("speculative_config")):
             yield say(

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from policies.catalog.architectures import NO_LORA
 from policies.facts import Stack
-from policies.facts.quantities import switch, whole
+from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
+from policies.fit.shape import resolved_batch
 
 from ._engines import Seat, seats, vllm_version
 from ._values import before
@@ -49,6 +50,9 @@ def adapters(stack: Stack) -> Iterator[Problem]:
                 f"max_lora_rank {rank} and {seat.row.name}, whose experts' kernel takes adapters up to rank {_MOE_RANK}: the first request with an adapter ends the engine",
                 f"set max_lora_rank to {_MOE_RANK} or less",
             )
+        if asked:
+            for message, mend in _guessed(seat):
+                yield say(seat.engine.where, message, mend)
         size, tensor = _DEFAULT_RANK if rank is None else rank, seat.engine.tensor
         if asked and switch(seat.args.get("fully_sharded_loras")) and size % tensor:
             yield say(
@@ -65,6 +69,20 @@ def adapters(stack: Stack) -> Iterator[Problem]:
                 f"{', '.join(given)} without enable_lora: no adapter is ever served",
                 "set enable_lora: true, or take them out",
             )
+
+
+def _guessed(seat: Seat) -> Iterator[tuple[str, str]]:
+    """With adapters a step must hold the guesses of all requests (EngineArgs.create_engine_config)."""
+    guesses = whole(mapping(seat.args.get("speculative_config")).get("num_speculative_tokens"))
+    tokens, requests = (whole(seat.args.get(name)) for name in ("max_num_batched_tokens", "max_num_seqs"))
+    if seat.row is not None and seat.device is not None:
+        tokens, requests = resolved_batch(seat.row, seat.shape, seat.device.memory_mib, seat.device.gpu)
+    if guesses and tokens and requests and tokens < requests * (guesses + 1):
+        yield (
+            f"speculation of {guesses} tokens for each of {requests} requests and adapters: a step of {tokens} tokens (max_num_batched_tokens) is less than "
+            f"the {requests * (guesses + 1)} that vLLM wants, and it refuses to start",
+            f"set max_num_seqs to {tokens // (guesses + 1)} or less, or max_num_batched_tokens to {requests * (guesses + 1)}",
+        )
 
 
 def _spread_adapters(seat: Seat) -> Iterator[tuple[str, str]]:
@@ -95,6 +113,7 @@ RULES: tuple[Rule, ...] = (
             "vllm#55158",
             "vllm PR#40867",
             "vllm#20944",
+            "vllm PR#21068",
             "vllm 0.29.0: engine/arg_utils.py, v1/worker/lora_model_runner_mixin.py, lora/layers/fused_moe.py, lora/layers/base_linear.py",
         ),
     ),

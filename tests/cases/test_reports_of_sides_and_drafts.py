@@ -107,6 +107,12 @@ def guesses(base: dict[str, Any], name: str = Q32, tensor: int = 2, **keys: Any)
     return args(name, tensor, speculative_config={**base, **keys})
 
 
+def spreads(communicator: str, **config: Any) -> Config:
+    """Experts that are balanced over four GPUs."""
+    balance = {"enable_eplb": True, "eplb_config": {"communicator": communicator, **config}}
+    return one(MOE_2507, parallel={"tensor": 4, "expert": True}, engine_args={"max_model_len": 4096, **balance})
+
+
 SETTINGS = (
     Report("how many tokens", "speculative-decoding", (H8, guesses(DRAFT, num_speculative_tokens=None)), (H8, guesses(DRAFT))),
     Report("a draft longer than its target", "speculative-decoding", (H8, guesses(DRAFT, max_model_len=8192)), (H8, guesses(DRAFT, max_model_len=2048))),
@@ -118,6 +124,14 @@ SETTINGS = (
     Report("an index of the checkpoint's own layers", "speculative-decoding", (H8, guesses(DRAFT, index_share_for_mtp_iteration=True)), (H200, guesses(MTP, V3, 8, index_share_for_mtp_iteration=True))),
     Report("batches twice", "speculative-decoding", (H8, guesses(DRAFT, **{BATCHES: [[1, 32, 2], [16, 64, 1]]})), (H8, guesses(DRAFT, **{BATCHES: [[33, 64, 1], [1, 32, 2]]}))),
     Report("batches from two", "speculative-decoding", (H8, guesses(DRAFT, **{BATCHES: [[2, 32, 2]]})), (H8, guesses(DRAFT, **{BATCHES: [[1, 32, 2], [40, 64, 0]]}))),
+    Report("vllm-project/vllm PR#21068", "model-adapters", (H8, args(Q32, 2, enable_lora=True, max_num_seqs=256, max_num_batched_tokens=512, speculative_config=EAGLE)), (H8, args(Q32, 2, enable_lora=True, max_num_seqs=128, max_num_batched_tokens=512, speculative_config=EAGLE))),
+    Report("guesses for the requests of the default", "model-adapters", (H8, args(Q32, 2, enable_lora=True, max_num_seqs=1024, speculative_config={**LOOKUP, "num_speculative_tokens": 8})), (H8, args(Q32, 2, enable_lora=True, max_num_seqs=1024, speculative_config={**LOOKUP, "num_speculative_tokens": 7}))),
+    Report("query heads that copies do not divide", "parallel-context", (gpus("H100", 14), args("Qwen/Qwen2.5-7B-Instruct", 14, decode_context_parallel_size=2)), (H8, args("Qwen/Qwen3-30B-A3B", 8, decode_context_parallel_size=2))),
+    Report("experts moved by what blocks", "engine-argument-needs", (H8, spreads("pynccl")), (H8, spreads("torch_gloo"))),
+    Report("experts moved in step", "engine-argument-needs", (H8, spreads("torch_nccl")), (H8, spreads("torch_nccl", use_async=False))),
+    Report("a backend twice", "engine-argument-needs", (L40S, args(Q8, attention_backend="FLASHINFER", attention_config={"backend": "FLASHINFER"})), (L40S, args(Q8, attention_backend="FLASHINFER", attention_config={"backend": "auto"}))),
+    Report("sizes twice", "engine-argument-needs", (L40S, args(Q8, cudagraph_capture_sizes=[1, 2], compilation_config={"cudagraph_capture_sizes": [1, 2]})), (L40S, args(Q8, cudagraph_capture_sizes=[1, 2], compilation_config={"cudagraph_mode": "PIECEWISE"}))),
+    Report("guesses twice", "engine-argument-needs", (H8, args(Q32, 2, spec_tokens=3, speculative_config=LOOKUP)), (H8, args(Q32, 2, speculative_config=LOOKUP))),
     Report("prompts without logits", "engine-argument-needs", (H8, args(Q32, 2, speculative_config=EAGLE, kv_sharing_fast_prefill=True)), (H8, args(Q32, 2, speculative_config=LOOKUP, kv_sharing_fast_prefill=True))),
     Report("graphs of what is left out", "engine-argument-needs", (L40S, args("Qwen/Qwen3-VL-8B-Instruct", language_model_only=True, compilation_config={"cudagraph_mm_encoder": True})), (L40S, args("Qwen/Qwen3-VL-8B-Instruct", compilation_config={"cudagraph_mm_encoder": True}))),
 )  # fmt: skip
