@@ -18,6 +18,7 @@ from policies.finding import Problem, Rule, error, warning
 from ._values import listed
 
 _S3, _FSX, _EFS = "s3.csi.aws.com", "fsx.csi.aws.com", "efs.csi.aws.com"
+_ENVIRONMENT = "mountpointEnv."  # of S3's driver: variables of the process that mounts
 # kubelet asks for the first mode of a volume; these are what each driver mounts.
 _MODES: Mapping[str, tuple[str, ...]] = {
     _S3: ("ReadWriteMany", "ReadOnlyMany"),
@@ -35,13 +36,13 @@ _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     _FSX: (("dnsname",), ("mountname", "skipFinalBackup")),
-    _EFS: ((), ("crossaccount", "encryptInTransit", "mounttargetip", "path")),
+    _EFS: ((), ("crossaccount", "encryptInTransit", "mounttargetip", "mounttargetipmap", "path")),
 }  # fmt: skip
 _MOUNT_S3 = (
     "allow-delete", "allow-other", "allow-overwrite", "allow-root", "auto-unmount", "aws-max-attempts", "bind", "bucket-type", "cache",
-    "cache-block-size", "cache-xz", "debug", "debug-crt", "dir-mode", "dual-stack", "endpoint-url", "expected-bucket-owner", "file-mode",
-    "force-path-style", "foreground", "gid", "incremental-upload", "log-directory", "log-metrics", "max-cache-size", "max-memory-target",
-    "max-threads", "maximum-throughput-gbps", "metadata-ttl", "negative-metadata-ttl", "no-log", "no-sign-request", "part-size", "prefix",
+    "ca-bundle", "cache-block-size", "cache-xz", "debug", "debug-crt", "dir-mode", "dual-stack", "endpoint-url", "expected-bucket-owner", "file-mode",
+    "force-path-style", "foreground", "gid", "incremental-upload", "infer-content-type", "log-directory", "log-metrics", "max-cache-size", "max-memory-target", "memory-target",
+    "max-threads", "maximum-throughput-gbps", "metadata-ttl", "negative-metadata-ttl", "no-log", "no-sign-request", "otlp-endpoint", "otlp-export-interval", "part-size", "prefix",
     "profile", "read-only", "read-part-size", "region", "requester-pays", "sse", "sse-kms-key-id", "storage-class",
     "transfer-acceleration", "uid", "upload-checksums", "user-agent-prefix", "write-part-size",
 )  # fmt: skip
@@ -61,7 +62,8 @@ def volumes(stack: Stack) -> Iterator[Problem]:
         yield from _attributes(item.where, driver, mapping(csi.get("volumeAttributes")))
         if driver == _S3:
             yield from _options(item)
-        if driver == _EFS and "fs-" not in (handle := str(csi.get("volumeHandle") or "fs-")):
+        handle = str(csi.get("volumeHandle") or "")
+        if driver == _EFS and re.fullmatch(r"[\w.:/-]+", handle) and "fs-" not in handle:  # others are placeholders
             yield error(
                 item.where,
                 f"its volumeHandle is '{handle}', and {driver} reads the file system from it",
@@ -74,7 +76,12 @@ def _attributes(where: str, driver: str, given: Mapping[str, Any]) -> Iterator[P
     known = (*needed, *others)
     for name in map(str, given) if known else ():
         # Names with a slash are those of Kubernetes; EFS alone reads letters of any case, and refuses what it does not know.
-        if "/" in name or name in known or (driver == _EFS and name.lower() in map(str.lower, known)):
+        if (
+            "/" in name
+            or name in known
+            or name.startswith(_ENVIRONMENT)
+            or (driver == _EFS and name.lower() in map(str.lower, known))
+        ):
             continue
         near = closest_names(name, [each for each in known if each not in given], 1)
         folder = driver == _S3 and "prefix" in name.lower()
@@ -110,8 +117,8 @@ def _options(item: Object) -> Iterator[Problem]:
     options = _parsed(item)
     for name in options:
         near = closest_names(name, _MOUNT_S3, 1) if name not in _MOUNT_S3 and len(name) > 1 else ()
-        if near:
-            yield error(
+        if near:  # a newer one may be like an older
+            yield (error if name.lower().replace("_", "-") == near[0] else warning)(
                 item.where,
                 f"mount-s3 has no option '{name}' and ends: nothing is mounted",
                 f"did you mean '{near[0]}'?",

@@ -87,6 +87,8 @@ def test_what_was_reported_is_said_and_its_mended_twin_passes(
     "given",
     [
         pytest.param(S3.replace("allow-other, uid=2000, region us-east-1", "--region=us-east-1, -d"), id="options with dashes"),
+        pytest.param(S3.replace("authenticationSource: pod", "mountpointEnv.NO_PROXY: localhost").replace("allow-other", "otlp-endpoint=http://collector:4318, allow-other"), id="a proxy and a collector"),
+        pytest.param(EFS.replace("fs-0a1b2c3d::fsap-0a1b2c3d", "efs:[Filesystem ID]"), id="a handle to be filled in"),
         pytest.param(LUSTRE.replace("mountname: abcdef", "mountname: abcdef, storage.kubernetes.io/csiProvisionerIdentity: '1-fsx'"), id="what a provisioner wrote"),
         pytest.param(EFS.replace("encryptInTransit", "encryptintransit"), id="EFS reads any case"),
         pytest.param(EFS.replace("efs.csi.aws.com", "nfs.csi.k8s.io").replace("encryptInTransit", "server"), id="another driver"),
