@@ -53,9 +53,9 @@ def user_data(stack: Stack) -> Iterator[Problem]:
 
 
 def _family(item: Object) -> str:
-    """The system of an EC2NodeClass's images, in capitals: by alias, or as it is stated."""
+    """The system that Karpenter writes user data for, in capitals: as it is stated, or by alias. Custom stands for none."""
     aliases = [str(mapping(term).get("alias") or "") for term in items(item.spec.get("amiSelectorTerms"))]
-    return (next(filter(None, aliases), "") or str(item.spec.get("amiFamily") or "")).upper()
+    return (str(item.spec.get("amiFamily") or "") or next(filter(None, aliases), "")).upper()
 
 
 def _of_system(where: str, system: str, text: str) -> Iterator[Problem]:

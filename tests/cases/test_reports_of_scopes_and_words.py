@@ -95,6 +95,11 @@ def test_user_data_is_written_for_what_reads_it(severity: str, broken: list[Reso
     twins("node-user-data", severity, broken, mended)
 
 
+def test_an_image_of_one_s_own_family_may_read_anything() -> None:
+    script = TOML.replace("[settings.kubernetes]\n    max-pods = 110", "#!/bin/bash\n    echo hello")
+    assert "node-user-data" not in {rule for rule, _ in said(*objects(script.replace("  role:", "  amiFamily: Custom\n  role:")))}  # fmt: skip
+
+
 def test_a_script_that_sets_its_own_variables_is_fine() -> None:
     assert "node-user-data" not in {
         rule for rule, _ in said(*given(shell("MAX=1\nexport HTTP_PROXY=http://proxy:3128")))
