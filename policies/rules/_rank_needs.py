@@ -45,12 +45,6 @@ RANKS: tuple[Need, ...] = (
         lambda seat: seat.ray or number(seat, "data_parallel_size") > 1,
     ),
     Need(
-        "eplb_config",
-        f"another communicator than {' and '.join(_BLOCKING)} while use_async is on, as it is by default",
-        "leave communicator out, or set use_async: false",
-        _moves_experts,
-    ),
-    Need(
         "data_parallel_rank",
         "data_parallel_size over 1",
         "leave it out",
@@ -93,6 +87,12 @@ RANKS: tuple[Need, ...] = (
         "data_parallel_rank or data_parallel_external_lb",
         "leave it out",
         on("data_parallel_external_lb", "data_parallel_rank"),
+    ),
+    Need(
+        "eplb_config",
+        f"another communicator than {' and '.join(_BLOCKING)} while use_async is on, as it is by default",
+        "leave communicator out, or set use_async: false",
+        _moves_experts,
     ),
     Need(
         "fault_tolerance_config",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.facts import Stack
-from policies.facts.quantities import mapping, switch, whole
+from policies.facts.quantities import mapping, real, switch, whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._argument_kinds import allowed
@@ -107,13 +107,13 @@ NEEDS: tuple[Need, ...] = (
         _routes_whole,
     ),
     Need(
-        "kv_transfer_config", "kv_connector in it", "name the connector, or use disaggregation of the model", _connects
-    ),
-    Need(
         "kv_sharing_fast_prefill",
         "no draft that reads the model's hidden states",
         "leave one of the two out",
         lambda seat: family(mapping(seat.args.get("speculative_config"))) not in WITH_LAYERS,
+    ),
+    Need(
+        "kv_transfer_config", "kv_connector in it", "name the connector, or use disaggregation of the model", _connects
     ),
     Need(
         "language_model_only",
@@ -150,6 +150,17 @@ NEEDS: tuple[Need, ...] = (
         "one GPU, and VLLM_WORKER_MULTIPROC_METHOD spawn, beside torch_shm",
         'set VLLM_WORKER_MULTIPROC_METHOD: "spawn" in the environment of an engine on one GPU, or leave it out',
         lambda seat: seat.args.get("mm_tensor_ipc") != "torch_shm" or not _sees(seat) or _hands_over(seat),
+    ),
+    Need(
+        "renderer_num_workers",
+        "mm_processor_cache_gb 0 for a model that sees and embeds",
+        "leave it out, or set mm_processor_cache_gb: 0",
+        lambda seat: (
+            number(seat, "renderer_num_workers") <= 1
+            or seat.args.get("runner") != "pooling"
+            or not _sees(seat)
+            or real(seat.args.get("mm_processor_cache_gb")) == 0
+        ),
     ),
     Need(
         "spec_tokens",

@@ -76,7 +76,7 @@ def caches(stack: Stack) -> Iterator[Problem]:
             if group.host_shm or size is None:
                 continue
             if offloaded > size:
-                yield error(
+                yield (error if vllm_version(stack, seat.workload) else warning)(
                     group.where,
                     f"/dev/shm is {_size(size)} ({whose}) and the cache that {seat.engine.where.rsplit(': ', 1)[-1]} offloads is a file of {gib(offloaded)} in it: vLLM refuses to start",
                     "give /dev/shm more than that (shm_gib, or the sizeLimit of its emptyDir) and the container as much memory, or offload less",
