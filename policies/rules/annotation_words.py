@@ -16,9 +16,10 @@ from policies.catalog.lookup import closest_names
 from policies.facts import Stack
 from policies.finding import Problem, Rule, error, warning
 
-from ._values import dig, releases, true
+from ._values import chart_name, dig, true
 from .auto_mode import auto_clusters
 
+_BOOLEANS = ("0", "1", "F", "FALSE", "False", "T", "TRUE", "True", "f", "false", "t", "true")  # strconv.ParseBool
 _CONTROLLED = ("external", "nlb-ip")
 _TEMPLATE = ("${", "{{", "<")  # what other programs complete
 
@@ -41,12 +42,10 @@ def _word(where: str, key: str, name: str, value: Any, prefix: str, names: Any) 
                 where, f"nothing reads annotation {key}: what it asks for is not done", f"write {prefix}{near[0]}"
             )
         return
-    text = (
-        value if isinstance(value, str) and not value.startswith(_TEMPLATE) else None
-    )  # others are refused as no text
-    wrong = _wrong(text, names[name]) if text is not None else ""
+    judged = isinstance(value, str) and not value.startswith(_TEMPLATE)  # others are refused as no text
+    wrong = _wrong(value, names[name]) if judged else ""
     if wrong:
-        yield error(where, f"annotation {key} is {text!r}, and its controller reads {wrong} there", f"give {wrong}")
+        yield error(where, f"annotation {key} is {value!r}, and its controller reads {wrong} there", f"give {wrong}")
 
 
 def _wrong(text: str, kind: Any) -> str:
@@ -54,7 +53,7 @@ def _wrong(text: str, kind: Any) -> str:
     if kind is int:
         return "" if re.fullmatch(r"\s*-?\d+\s*", text) else "a whole number without a unit"
     if kind is bool:
-        return "" if text in ("true", "false") else "true or false"
+        return "" if text in _BOOLEANS else "true or false"
     if isinstance(kind, tuple):
         return "" if text in kind else " or ".join(kind)
     if kind == "json":
@@ -67,8 +66,8 @@ def _wrong(text: str, kind: Any) -> str:
 
 def makers(stack: Stack) -> Iterator[Problem]:
     """Services whose load balancer Kubernetes makes itself, which does not read the scheme."""
-    chart = releases(stack, "aws-load-balancer-controller")
-    if auto_clusters(stack) or any(true(dig(r.values, "enableServiceMutatorWebhook"), True) for r in chart):
+    controllers = [each for each in stack.releases if chart_name(each) == "aws-load-balancer-controller"]
+    if auto_clusters(stack) or any(true(dig(c.values, "enableServiceMutatorWebhook"), True) for c in controllers):
         return
     for item in stack.of_kind("Service"):
         given = item.annotations
@@ -82,7 +81,7 @@ def makers(stack: Stack) -> Iterator[Problem]:
             continue
         yield warning(
             item.where,
-            f"only the AWS Load Balancer Controller reads {SERVICE}scheme, and nothing hands this Service to it: Kubernetes makes the load balancer itself, open to the internet",
+            f"only the AWS Load Balancer Controller reads {SERVICE}scheme, and nothing hands this Service to it: unless its webhook does, Kubernetes makes the load balancer itself, open to the internet",
             f"set loadBalancerClass: service.k8s.aws/nlb, or {SERVICE}type: external",
         )
 

@@ -22,7 +22,7 @@ _RAY = ("RayCluster", "RayJob", "RayService")
 
 @dataclass(frozen=True)
 class _Operator:
-    """scope: of a release by its values; classes: keys of the class that makes an object this controller's, and the class."""
+    """scope: the namespaces of a release, by its values. ingress_class: of Ingresses that are this controller's."""
 
     scope: Callable[[Release], Scope]
     key: str  # what to change
@@ -42,7 +42,9 @@ def _text(*path: str) -> Callable[[Release], Scope]:
     """Names in one text, separated by commas; nothing stands for all."""
 
     def scope(release: Release) -> Scope:
-        return frozenset(filter(None, map(str.strip, str(dig(release.values, *path) or "").split(",")))) or None
+        given = dig(release.values, *path)
+        names = items(given) or str(given or "").split(",")
+        return frozenset(filter(None, (str(name).strip() for name in names))) or None
 
     return scope
 
