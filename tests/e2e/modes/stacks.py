@@ -25,7 +25,13 @@ MODEL: dict[str, Any] = {
     "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
     "source": "/opt/models/smollm2-135m-instruct",
     "device": "cpu",
-    "engine_args": {"dtype": "bfloat16", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 16},
+    "engine_args": {
+        "dtype": "bfloat16",
+        "enforce_eager": True,
+        "max_model_len": 512,
+        "max_num_seqs": 16,
+        "kv_cache_memory_bytes": 1 << 29,
+    },
     "ray_actor_options": {"num_cpus": 0},
 }
 """The one model there is, on the CPU."""

@@ -34,7 +34,7 @@ def client(up: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[opena
                 "smollm2-short": stacks.service(stacks.MODEL, engine_args={"max_model_len": 256}),
             },
             # a pod for both: what is derived is one for each engine
-            worker={"min": 1, "max": 1, "memory_gib": 9},
+            worker={"min": 1, "max": 1, "memory_gib": 8},
             **adapters.service(),
         )
         folder = tmp_path_factory.mktemp("two")

@@ -44,7 +44,7 @@ def test_the_second_request_of_every_prefix_hits(up: None, tmp_path: Path) -> No
         models={
             "smollm2": {**stacks.MODEL, "replicas": {"min": 2, "max": 2}, "routing": {"policy": "prefix_affinity"}}
         },
-        worker={"min": 1, "max": 1, "memory_gib": 9},
+        worker={"min": 1, "max": 1, "memory_gib": 8},
     )
     with stacks.deployed(tmp_path, {"prefix": chat}), stacks.client("prefix") as client:
         ask(client, "What is it?")

@@ -40,7 +40,7 @@ def test_from_zero_to_two_and_back_with_the_first_request_held(up: None, tmp_pat
         },
         autoscaling={"idle_timeout_seconds": 10},
         # One pod for both replicas: there is no room for a second on the node, beside the local stack and the autoscaler.
-        worker={"max": 1, "cpu": 0.25, "memory_gib": 9},
+        worker={"max": 1, "cpu": 0.25, "memory_gib": 8},
     )
     with stacks.deployed(tmp_path, {"elastic": elastic}), stacks.client("elastic", timeout=300) as client:
         stacks.until("no worker pod was left", 240, lambda: not stacks.pods(WORKER), pause=2)
