@@ -27,7 +27,7 @@ from components.node_autoscaling import KarpenterAccount, cluster_autoscaler_rol
 from components.node_pools import cluster_zones, node_autoscaler
 from components.node_role import NodeRole
 from components.weights_bucket import weights
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 
 @dataclass(frozen=True, kw_only=True)

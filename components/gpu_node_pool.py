@@ -18,7 +18,7 @@ from components.manifests import launch_template as lt
 from components.manifests.autoscaler_tags import scale_from_zero_tags
 from components.manifests.user_data import ClusterAccess, user_data
 from components.naming import TEMPLATE_PREFIX, prefix
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 TAINT_EFFECTS = {
     "NoExecute": "NO_EXECUTE",

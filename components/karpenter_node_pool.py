@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 from components.config import AwsPool
 from components.gpu_node_pool import Placement
 from components.manifests.karpenter import node_class, node_pool
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 
 class KarpenterNodePool(pulumi.ComponentResource):

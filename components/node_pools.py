@@ -20,8 +20,7 @@ from components.node_resources import GPU_RESOURCE, extended_resources
 from policies.catalog import amis, gpus
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
-from policies.facts import nodes
-from policies.facts.records import NodePool, Sharing, Taint
+from policies.facts import NodePool, Sharing, Taint, nodes
 
 Row = TypeVar("Row")
 

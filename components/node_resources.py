@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 GPU_RESOURCE = "nvidia.com/gpu"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"

@@ -39,7 +39,7 @@ def wait(before: Mapping[str, int], timeout_s: float = ARRIVED_S) -> None:
             time.sleep(_SEEN_S)
             while (reason := missing(kubectl.read_one("rayservice", namespace, service))) is not None:
                 step.detail = reason
-                if any(reason.startswith(state) for state in _FAILED) or time.monotonic() > deadline:
+                if reason.startswith(_FAILED) or time.monotonic() > deadline:
                     raise LocalError(
                         f"the change of {name} did not arrive: {reason}",
                         fix="what served before still does; make doctor, and the logs of its pods",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from components.manifests.user_data import has_local_disks
 from components.node_resources import GPU_RESOURCE, VGPU_MEMORY, extended_resources
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 PREFIX = "k8s.io/cluster-autoscaler/node-template"
 

@@ -12,7 +12,7 @@ from typing import Any
 from components.config import AwsPool
 from components.manifests.launch_template import disk, network_interfaces
 from components.manifests.user_data import has_local_disks, is_bottlerocket, karpenter_user_data
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 
 def node_class(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.manifests.user_data import has_local_disks, is_bottlerocket
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 # On these the first network card has no EFA: 17 cards, 16 EFA interfaces (Karpenter's zz_generated.vpclimits.go).
 FAMILIES_WITHOUT_EFA_ON_CARD_0 = frozenset({"p6-b300"})

@@ -18,7 +18,7 @@ import yaml
 
 from policies.catalog import gpus
 from policies.catalog.lookup import UnknownRow
-from policies.facts.records import NodePool, Taint
+from policies.facts import NodePool, Taint
 
 BOUNDARY = "LLM-SERVING-NODE"
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from components.config import PROJECT, AwsCluster
 from components.naming import log_group
 from components.preflight.check import Check, error, is_missing, ok, warning
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 UPGRADE_TIME = timedelta(days=60)
 WITHOUT_CONTROL_PLANE = frozenset({"cac1-az3", "use1-az3", "usw1-az2"})

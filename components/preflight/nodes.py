@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from components.config import AwsPool, Environment
 from components.preflight.check import Check, attempt, error, is_missing, ok, unchecked, warning
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 SOON = timedelta(hours=24)
 

@@ -10,7 +10,7 @@ import pulumi
 from components.config import AwsCluster, Environment
 from components.preflight.check import Check
 from components.preflight.run import Account, checks
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 
 def in_preview(

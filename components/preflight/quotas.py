@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from components.preflight.check import Check, error, is_missing, ok, unchecked, warning
 from policies.catalog import instances
 from policies.catalog.lookup import UnknownRow
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 STANDARD = "Standard (A, C, D, H, I, M, R, T, Z)"
 CODES: Mapping[tuple[str, bool], str] = {

@@ -16,7 +16,7 @@ from components.node_pools import cluster_zones
 from components.preflight import cluster, nodes, quotas
 from components.preflight.check import Check, attempt, ok, unchecked
 from components.versions import KUBERNETES
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 # Describe calls of a large account are throttled before anything else: wait, at a rate that adapts.
 RETRIES = Config(retries={"mode": "adaptive", "max_attempts": 8}, connect_timeout=5, read_timeout=20)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from .quantities import items, mapping
-from .records import AwsResource, Values
+from .records.stack import AwsResource
+from .records.values import Values
 from .wire import Resource
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -17,6 +18,7 @@ LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 AUTO_SCALING_GROUP = "aws:autoscaling/group:Group"
 AUTO_SCALING_TAG = "aws:autoscaling/tag:Tag"
 CLUSTER = "aws:eks/cluster:Cluster"
+ADDON = "aws:eks/addon:Addon"
 SUBNET = "aws:ec2/subnet:Subnet"
 GROUP = "aws:ec2/securityGroup:SecurityGroup"
 _RULES = ("aws:ec2/securityGroupRule:SecurityGroupRule", "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule")
@@ -100,10 +102,10 @@ def _doors(of: Resource, prop: str, found: Found) -> tuple[Values, ...] | None:
     groups = [each for each in found.of_type(GROUP) if each.props.get("id") and each.props["id"] in names]
     groups = found.sources(of, prop, GROUP) or groups
     rules = [mapping(rule) for each in groups for rule in items(each.props.get("ingress"))]
+    ids = [each.props["id"] for each in groups if each.props.get("id")]
     for kind in _RULES:
         for rule in found.of_type(kind):
             into = found.sources(rule, "securityGroupId", GROUP)
-            ids = [each.props["id"] for each in groups if each.props.get("id")]
             if any(each in groups for each in into) or rule.props.get("securityGroupId") in ids:
                 protocol = rule.props.get("protocol") or rule.props.get("ipProtocol")
                 if rule.props.get("type") != "egress":

@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from .quantities import items, mapping, whole
-from .records import Object, Release, Values
+from .records.stack import Object, Release
+from .records.values import Values
 from .wire import Resource
 
 RELEASE = "kubernetes:helm.sh/v3:Release"

@@ -17,7 +17,8 @@ from policies.catalog.instances import Instance
 
 from . import nodes, sharing
 from .quantities import items, mapping, mib, quantity, whole
-from .records import NodePool, Taint, Values
+from .records.nodes import NodePool, Taint
+from .records.values import Values
 
 TYPE, CAPACITY, ZONE = "node.kubernetes.io/instance-type", "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
 _AWS = "karpenter.k8s.aws/instance-"

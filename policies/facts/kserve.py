@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from . import pods
 from .quantities import items, mapping, whole
-from .records import Values, Workload
+from .records.values import Values
+from .records.workloads import Workload
 
 Reader: TypeAlias = Callable[[Values, str], Workload]  # of a Deployment, at this place
 

@@ -17,7 +17,8 @@ from policies.catalog.instances import Instance
 from . import nodes, sharing
 from .aws import AUTO_SCALING_TAG, SUBNET, Found
 from .quantities import items, mapping, whole
-from .records import NodePool, Taint, Values
+from .records.nodes import NodePool, Taint
+from .records.values import Values
 from .wire import Resource
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}

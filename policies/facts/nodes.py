@@ -13,7 +13,7 @@ from policies.catalog import amis, gpus, instances
 from policies.catalog.instances import Instance
 from policies.catalog.lookup import UnknownRow
 
-from .records import NodePool
+from .records.nodes import NodePool
 
 Number = TypeVar("Number", int, float)
 

@@ -14,7 +14,9 @@ from policies.catalog import ray_releases
 
 from . import kserve, pods, ray, vllm
 from .quantities import items, mapping, whole
-from .records import Object, PodGroup, Values, Workload
+from .records.stack import Object
+from .records.values import Values
+from .records.workloads import PodGroup, Workload
 
 _TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 _GPU = re.compile(r"gpu|^nvidia\.com/mig-")  # generous: KubeRay's own test is stricter and belongs to the rules

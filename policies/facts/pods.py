@@ -6,7 +6,9 @@ import re
 from typing import Any
 
 from .quantities import items, mapping, mib, milli, quantity, whole
-from .records import PodGroup, SecretRef, Toleration, Values
+from .records.nodes import Toleration
+from .records.values import Values
+from .records.workloads import PodGroup, SecretRef
 
 # What KubeRay takes for a GPU (controllers/ray/utils/resources.go) and the shared forms that it does not see.
 _GPU_KEY = re.compile(r"(gpu$)|(^nvidia\.com/mig-)|(gpu\.shared$)|(vgpu-number$)")

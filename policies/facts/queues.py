@@ -8,7 +8,8 @@ Not for: judging a queue.
 from __future__ import annotations
 
 from .quantities import mapping, mib, milli, quantity, real, whole
-from .records import Queue, Values
+from .records.stack import Queue
+from .records.values import Values
 
 _MEGABYTE, _MEBIBYTE = 10**6, 2**20
 _GPU = "nvidia.com/gpu"

@@ -16,7 +16,8 @@ from policies.catalog.engine_values import SWITCHES
 
 from . import job, pods
 from .quantities import items, mapping, real, switch, whole
-from .records import Engine, PodGroup, ServeApp, Values, Workload
+from .records.values import Values
+from .records.workloads import Engine, PodGroup, ServeApp, Workload
 
 KINDS = ("RayService", "RayCluster", "RayJob")
 MODELS_ANNOTATION = "llm-serving/models"

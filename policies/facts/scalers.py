@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .quantities import items, mapping, whole
-from .records import Object, Values, Workload
+from .records.stack import Object
+from .records.values import Values
+from .records.workloads import Workload
 
 KINDS = ("HorizontalPodAutoscaler", "ScaledObject")
 

@@ -14,7 +14,9 @@ from typing import Any
 import yaml
 
 from .quantities import items, mapping, whole
-from .records import NodePool, Object, Release, Sharing, Values
+from .records.nodes import NodePool, Sharing
+from .records.stack import Object, Release
+from .records.values import Values
 
 CONFIG_LABEL, MIG_LABEL = "nvidia.com/device-plugin.config", "nvidia.com/mig.config"
 _PLUGINS = ("gpu-operator", "nvidia-device-plugin")

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from . import aws, helm, karpenter, node_groups, objects, queues, scalers, sharing
 from .quantities import items, mapping
-from .records import AwsResource, NodePool, Object, Queue, Release, Stack, Values, Versions, Workload
+from .records.nodes import NodePool
+from .records.stack import AwsResource, Object, Queue, Release, Stack, Versions
+from .records.values import Values
+from .records.workloads import Workload
 from .wire import Guess, Resource
 
 EMPTY = Stack()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .records import SecretRef
+from .records.workloads import SecretRef
 
 Environment = Mapping[str, str | SecretRef]
 

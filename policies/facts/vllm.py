@@ -10,7 +10,8 @@ from typing import Any
 from . import pods
 from .command_line import command_line
 from .quantities import items, mapping, whole
-from .records import EMPTY, Engine, Values, Workload
+from .records.values import EMPTY, Values
+from .records.workloads import Engine, Workload
 from .variables import filled_in, is_script, without_open
 
 KINDS = ("Deployment", "StatefulSet")

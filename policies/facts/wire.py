@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .records import EMPTY, Values
+from .records.values import EMPTY, Values
 
 # Values that the engine sends for what it cannot know yet, by kind (sdk/go/common/resource/plugin/rpc.go).
 UNKNOWN = frozenset(

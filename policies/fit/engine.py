@@ -11,8 +11,8 @@ from typing import Any, Literal
 from policies.catalog import gpus, models
 from policies.catalog.lookup import UnknownRow
 from policies.catalog.models.row import Model
+from policies.facts import Engine, NodePool, PodGroup
 from policies.facts.quantities import items, mapping, real, whole
-from policies.facts.records import Engine, NodePool, PodGroup
 from policies.fit.shape import EngineShape
 
 # KV connectors of 0.29.0 without SupportsHMA: they carry caches of one kind only, and vLLM turns its hybrid manager off for them.

@@ -20,6 +20,7 @@ from policies.fit import engine as fit_engine
 from policies.fit.engine import Device
 from policies.fit.shape import EngineShape
 
+from ._kept import per_stack
 from ._places import engine_groups, fraction, places, ray_gpus
 
 RAY_KINDS = ("RayService", "RayCluster", "RayJob")
@@ -83,15 +84,10 @@ class Seat:
         return max(1, math.ceil(workers * self.engine.share / self.gpus_per_pod)) if self.gpus_per_pod > 0 else 1
 
 
-_last: tuple[Stack, tuple[Seat, ...]] | None = None
-
-
+@per_stack
 def seats(stack: Stack) -> tuple[Seat, ...]:
-    """All engines of a stack. The last answer is kept: every rule asks for the same."""
-    global _last
-    if _last is None or _last[0] is not stack:
-        _last = (stack, tuple(_seats(stack)))
-    return _last[1]
+    """All engines of a stack."""
+    return tuple(_seats(stack))
 
 
 def _seats(stack: Stack) -> Iterator[Seat]:

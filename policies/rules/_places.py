@@ -13,6 +13,8 @@ from policies.catalog.lookup import UnknownRow
 from policies.facts import Engine, NodePool, PodGroup, Stack, Taint, Workload
 from policies.facts.quantities import items, mapping, quantity, real, whole
 
+from ._kept import per_stack
+
 # Labels that Kubernetes, EKS, Karpenter or NVIDIA's feature discovery put on nodes: no pool declares them.
 _SET_BY_OTHERS = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter", "nvidia.com", "k8s.aws", "amazonaws.com")
 _GPU_LABELS = ("nvidia.com/gpu.product", "karpenter.k8s.aws/instance-gpu-name")
@@ -72,15 +74,10 @@ class Places:
         return selected[0] if len(selected) == 1 else None
 
 
-_last: tuple[Stack, Places] | None = None
-
-
+@per_stack
 def places(stack: Stack) -> Places:
-    """The index of a stack. The last one is kept: every rule asks for the same."""
-    global _last
-    if _last is None or _last[0] is not stack:
-        _last = (stack, Places(stack))
-    return _last[1]
+    """The index of a stack."""
+    return Places(stack)
 
 
 def _carries(pool: NodePool, key: str, value: str) -> bool:

@@ -8,20 +8,17 @@ from typing import Any
 from policies.facts import PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, whole
 
+from ._kept import per_stack
 from ._selectors import Selectors, labels, matches
 from .kuberay_cluster import cluster_spec
 
 Rules = list[Mapping[str, Any]]
 _WAYS = {"ingress": ("DenyAll", "DenyAllIngress"), "egress": ("DenyAll", "DenyAllEgress")}
-_last: tuple[Stack, Selectors] | None = None
 
 
+@per_stack
 def _objects(stack: Stack) -> Selectors:
-    """The last answer is kept: every rule asks for the same."""
-    global _last
-    if _last is None or _last[0] is not stack:
-        _last = (stack, Selectors(stack.of_kind("NetworkPolicy"), lambda spec: spec.get("podSelector")))
-    return _last[1]
+    return Selectors(stack.of_kind("NetworkPolicy"), lambda spec: spec.get("podSelector"))
 
 
 def closed(stack: Stack, workload: Workload, group: PodGroup, way: str) -> tuple[list[str], Rules]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from policies.catalog.lookup import closest_names
 from policies.facts import AwsResource, Object, Stack
+from policies.facts.aws import CLUSTER
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error
 
@@ -28,8 +29,7 @@ _SWITCHES = (
 
 def auto_clusters(stack: Stack) -> list[AwsResource]:
     """EKS clusters of the stack that are in Auto Mode."""
-    clusters = (each for each in stack.aws if each.type == "aws:eks/cluster:Cluster")
-    return [each for each in clusters if dig(each.props, *_SWITCHES[0]) is True]
+    return [each for each in stack.of_type(CLUSTER) if dig(each.props, *_SWITCHES[0]) is True]
 
 
 def clusters(stack: Stack) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.catalog.lookup import closest_names
-from policies.facts import AwsResource, Stack
+from policies.facts import Stack
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
@@ -28,7 +28,7 @@ _ENTRY, _POLICY = "aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssoci
 
 def entries(stack: Stack) -> Iterator[Problem]:
     modes = _modes(stack)
-    for each in _of_type(stack, _ENTRY):
+    for each in stack.of_type(_ENTRY):
         props = mapping(each.props)
         yield from _kind(each.where, props)
         given = [str(group) for group in items(props.get("kubernetesGroups")) if str(group).startswith(_RESERVED)]
@@ -54,12 +54,8 @@ def entries(stack: Stack) -> Iterator[Problem]:
 
 
 def _modes(stack: Stack) -> list[Any]:
-    clusters = _of_type(stack, "aws:eks/cluster:Cluster")
+    clusters = stack.of_type("aws:eks/cluster:Cluster")
     return [mapping(mapping(each.props).get("accessConfig")).get("authenticationMode") for each in clusters]
-
-
-def _of_type(stack: Stack, kind: str) -> Iterator[AwsResource]:
-    yield from (each for each in stack.aws if each.type == kind)
 
 
 def _kind(where: str, props: Mapping[str, Any]) -> Iterator[Problem]:
@@ -81,11 +77,11 @@ def nodes(stack: Stack) -> Iterator[Problem]:
     """The entry of the nodes' role, where the role is seen."""
     kinds = {
         str(mapping(each.props).get("principalArn") or ""): (each, str(mapping(each.props).get("type") or "STANDARD"))
-        for each in _of_type(stack, _ENTRY)
+        for each in stack.of_type(_ENTRY)
     }
     modes = _modes(stack)
     # A managed node group brings the entry of its role.
-    arns = [*kinds, *(str(mapping(each.props).get("nodeRoleArn") or "") for each in _of_type(stack, _GROUP))]
+    arns = [*kinds, *(str(mapping(each.props).get("nodeRoleArn") or "") for each in stack.of_type(_GROUP))]
     all_known = all(arn.startswith("arn:") for arn in arns)
     for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
         role = str(item.spec.get("role") or "")
@@ -103,7 +99,7 @@ def nodes(stack: Stack) -> Iterator[Problem]:
                 f"it starts nodes with role {role}, for which no access entry is seen, and the cluster takes nobody without one (authenticationMode API): they do not join",
                 "add an access entry of type EC2_LINUX for the role",
             )
-    for each in _of_type(stack, _POLICY):
+    for each in stack.of_type(_POLICY):
         found = kinds.get(str(mapping(each.props).get("principalArn") or ""))
         if found and found[1] in _OF_NODES:
             yield error(

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from policies.catalog.lookup import closest_names
-from policies.facts import AwsResource, Stack
+from policies.facts import Stack
+from policies.facts.aws import ADDON
 from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, error, warning
 
@@ -51,15 +52,11 @@ _TEXTS = {"vpc-cni": ("enableNetworkPolicy", "enableWindowsIpam", "enableWindows
 
 
 def addons(stack: Stack) -> Iterator[Problem]:
-    for each in _addons(stack):
+    for each in stack.of_type(ADDON):
         name = str(mapping(each.props).get("addonName") or "")
         near = [] if name in ADDONS or "_" in name else [n for n in closest_names(name, ADDONS, 1) if _alike(name, n)]
         if near:
             yield error(each.where, f"EKS has no add-on '{name}'", f"did you mean '{near[0]}'?")
-
-
-def _addons(stack: Stack) -> Iterator[AwsResource]:
-    yield from (each for each in stack.aws if each.type == "aws:eks/addon:Addon")
 
 
 def _alike(given: str, name: str) -> bool:
@@ -68,7 +65,7 @@ def _alike(given: str, name: str) -> bool:
 
 
 def values(stack: Stack) -> Iterator[Problem]:
-    for each in _addons(stack):
+    for each in stack.of_type(ADDON):
         given = mapping(each.props).get("configurationValues")
         if not isinstance(given, str) or not given.strip():
             continue
@@ -105,7 +102,7 @@ def conflicts(stack: Stack) -> Iterator[Problem]:
         for each in stack.aws
         if each.type == "aws:eks/cluster:Cluster"
     }
-    for each in _addons(stack) if bare == {False} else ():
+    for each in stack.of_type(ADDON) if bare == {False} else ():
         props = mapping(each.props)
         resolved = props.get("resolveConflictsOnCreate") or props.get("resolveConflicts")
         if props.get("addonName") in _BROUGHT and resolved != "OVERWRITE":

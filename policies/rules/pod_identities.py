@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from policies.facts import AwsResource, Stack
+from policies.facts.aws import ADDON, CLUSTER
 from policies.facts.quantities import items, mapping
 from policies.finding import Problem, Rule, error, warning
 
@@ -17,9 +18,7 @@ from .auto_mode import auto_clusters
 from .role_trust import trusted
 
 AGENT = "eks-pod-identity-agent"
-_ADDON = "aws:eks/addon:Addon"
 _ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
-_CLUSTER = "aws:eks/cluster:Cluster"
 _PODS = "pods.eks.amazonaws.com"
 _ANNOTATION = "eks.amazonaws.com/role-arn"
 
@@ -38,7 +37,7 @@ def _given(stack: Stack) -> Iterator[_Given]:
         props = mapping(each.props)
         if each.type == _ASSOCIATION:
             yield _Given(each.where, "roleArn", str(props.get("roleArn") or ""), True)
-        elif each.type == _ADDON:
+        elif each.type == ADDON:
             for one in map(mapping, items(props.get("podIdentityAssociations"))):
                 yield _Given(each.where, "podIdentityAssociations", str(one.get("roleArn") or ""), True)
             if props.get("serviceAccountRoleArn"):
@@ -50,8 +49,8 @@ def _given(stack: Stack) -> Iterator[_Given]:
 
 def agent(stack: Stack) -> Iterator[Problem]:
     associated = [each for each in _given(stack) if each.pod_identity]
-    clusters = [each for each in stack.aws if each.type == _CLUSTER]
-    there = any(mapping(each.props).get("addonName") == AGENT for each in stack.aws if each.type == _ADDON)
+    clusters = stack.of_type(CLUSTER)
+    there = any(mapping(each.props).get("addonName") == AGENT for each in stack.of_type(ADDON))
     there = there or any(chart_name(release) == AGENT for release in stack.releases)
     if associated and clusters and not there and not auto_clusters(stack):
         yield (error if stack.complete else warning)(

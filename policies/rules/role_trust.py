@@ -16,6 +16,7 @@ from policies.finding import Problem, Rule, error
 
 from ._values import listed
 
+_ROLE = "aws:iam/role:Role"
 _POD_IDENTITY = "pods.eks.amazonaws.com"
 _NEEDED = ("sts:AssumeRole", "sts:TagSession")
 _WEB_IDENTITY = "sts:AssumeRoleWithWebIdentity"
@@ -77,7 +78,7 @@ def _subjects(role: AwsResource, statement: Mapping[str, Any]) -> Iterator[Probl
 
 def named(stack: Stack) -> Iterator[Problem]:
     """Service accounts that name a role, and the subjects that its trust lets in."""
-    roles = {str(mapping(each.props).get("arn") or ""): each for each in stack.aws if each.type == "aws:iam/role:Role"}
+    roles = {str(mapping(each.props).get("arn") or ""): each for each in stack.of_type(_ROLE)}
     for item in stack.of_kind("ServiceAccount"):
         role = roles.get(str(item.annotations.get("eks.amazonaws.com/role-arn") or "none"))
         subjects = _let_in(role) if role is not None else []
@@ -122,11 +123,10 @@ def trusted(role: AwsResource) -> tuple[list[str], list[str]]:
 
 
 def _allowed(stack: Stack) -> Iterator[tuple[AwsResource, Mapping[str, Any]]]:
-    for each in stack.aws:
-        if each.type == "aws:iam/role:Role":
-            for statement in statements(mapping(each.props).get("assumeRolePolicy")):
-                if statement.get("Effect") == "Allow":
-                    yield each, statement
+    for each in stack.of_type(_ROLE):
+        for statement in statements(mapping(each.props).get("assumeRolePolicy")):
+            if statement.get("Effect") == "Allow":
+                yield each, statement
 
 
 def statements(policy: Any) -> Iterator[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 
 from policies.facts import AwsResource, Stack
+from policies.facts.aws import ADDON, CLUSTER
 from policies.facts.quantities import mapping
 from policies.finding import Problem, Rule, warning
 
@@ -20,18 +21,13 @@ _ADDON = "aws-ebs-csi-driver"
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def _clusters(stack: Stack) -> list[AwsResource]:
-    return [each for each in stack.aws if each.type == "aws:eks/cluster:Cluster"]
-
-
 def _addons(stack: Stack) -> list[AwsResource]:
-    found = (each for each in stack.aws if each.type == "aws:eks/addon:Addon")
-    return [each for each in found if mapping(each.props).get("addonName") == _ADDON]
+    return [each for each in stack.of_type(ADDON) if mapping(each.props).get("addonName") == _ADDON]
 
 
 def drivers(stack: Stack) -> Iterator[Problem]:
     """Classes of EBS beside the one cluster of the stack, where it has nobody who makes their volumes."""
-    if len(_clusters(stack)) != 1 or _addons(stack) or any(_ADDON in chart_name(each) for each in stack.releases):
+    if len(stack.of_type(CLUSTER)) != 1 or _addons(stack) or any(_ADDON in chart_name(each) for each in stack.releases):
         return
     auto = bool(auto_clusters(stack))
     for item in stack.of_kind("StorageClass"):
@@ -53,7 +49,7 @@ def drivers(stack: Stack) -> Iterator[Problem]:
 
 def default(stack: Stack) -> Iterator[Problem]:
     """Claims that leave the class to the cluster, beside the one cluster of the stack."""
-    if len(_clusters(stack)) != 1 or any(map(_is_default, _addons(stack))):
+    if len(stack.of_type(CLUSTER)) != 1 or any(map(_is_default, _addons(stack))):
         return
     classes = stack.of_kind("StorageClass")
     if any(true(each.annotations.get(_DEFAULT), False) for each in classes):

@@ -37,6 +37,17 @@ class Report:
             return {("config", "error")}
         return {(finding.rule, finding.severity) for finding in plan.findings}
 
+    def holds(self) -> None:
+        """What was reported is said of the broken config, and its mended twin passes."""
+        told(self.rule, self.severity, self.said(self.broken), self.said(self.mended))
+
+
+def told(rule: str, severity: str, broken: set[tuple[str, str]], mended: set[tuple[str, str]]) -> None:
+    """The rule speaks of what is broken; of what is mended it says nothing, and no rule has an error."""
+    assert (rule, severity) in broken
+    assert {each for each, level in mended if level == "error"} == set()
+    assert rule not in {each for each, _ in mended}
+
 
 def each(reports: Iterable[Report]) -> Any:
     """Parametrises a test over reports, named by source and rule."""

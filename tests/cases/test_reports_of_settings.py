@@ -93,10 +93,7 @@ REPORTS = (
 
 @each(REPORTS)
 def test_what_was_reported_is_said_and_its_mended_twin_passes(report: Report) -> None:
-    assert (report.rule, report.severity) in report.said(report.broken)
-    mended = report.said(report.mended)
-    assert {rule for rule, severity in mended if severity == "error"} == set()
-    assert report.rule not in {rule for rule, _ in mended}
+    report.holds()
 
 
 @each(

@@ -6,7 +6,7 @@ import pytest
 
 from components import node_pools
 from components.config import parse
-from policies.facts.records import NodePool, Taint
+from policies.facts import NodePool, Taint
 
 AWS = {"kind": "aws", "region": "us-east-1"}
 

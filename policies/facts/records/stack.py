@@ -172,6 +172,10 @@ class Stack:
             found.setdefault(item.kind, []).append((place, item))
         object.__setattr__(self, "_by_kind", found)
 
+    def of_type(self, kind: str) -> tuple[AwsResource, ...]:
+        """Resources of AWS of a type, in their order."""
+        return tuple(each for each in self.aws if each.type == kind)
+
     def of_kind(self, *kinds: str, group: str = "") -> tuple[Object, ...]:
         """Objects of these kinds, in their order; of API versions that begin with `group` where one is given."""
         found = [each for kind in kinds for each in self._by_kind.get(kind, ())]

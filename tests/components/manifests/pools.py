@@ -6,7 +6,7 @@ from typing import Any
 
 from components import node_pools
 from components.config import AwsPool, parse
-from policies.facts.records import NodePool
+from policies.facts import NodePool
 
 
 def pool(name: str = "gpu", **fields: Any) -> NodePool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.facts import SecretRef
 from policies.facts.command_line import command_line
-from policies.facts.records import SecretRef
 from policies.facts.variables import filled_in, without_open
 from tests.cases.resources import objects, said
 from tests.cases.test_reports_of_objects import ENGINE
