@@ -82,7 +82,7 @@ def nodes(stack: Stack) -> Iterator[Problem]:
     modes = _modes(stack)
     # A managed node group brings the entry of its role.
     arns = [*kinds, *(str(mapping(each.props).get("nodeRoleArn") or "") for each in stack.of_type(_GROUP))]
-    all_known = all(arn.startswith("arn:") for arn in arns)
+    all_known = all(":role/" in arn for arn in arns)
     for item in stack.of_kind("EC2NodeClass", group="karpenter.k8s.aws/"):
         role = str(item.spec.get("role") or "")
         for arn, (entry, kind) in kinds.items() if role else ():

@@ -26,7 +26,7 @@ _OLD = {
 _TYPES = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
 _DISCOVERED = ("nvidia.com/", "feature.node.kubernetes.io/")
 # Domains whose labels Karpenter, EC2 or Kubernetes know; others are a pool's own.
-_KNOWN = ("amazonaws.com", "csi.aws.com", "k8s.aws", "k8s.io", "karpenter.sh", "kubernetes.io", "nvidia.com")
+KNOWN = ("amazonaws.com", "csi.aws.com", "k8s.aws", "k8s.io", "karpenter.sh", "kubernetes.io", "nvidia.com")
 
 
 def words(stack: Stack) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def words(stack: Stack) -> Iterator[Problem]:
                     "ask by karpenter.k8s.aws/instance-gpu-name, or give the label to the NodePool's template",
                 )
             own = [
-                key for key in sorted(asked - named) if not key.partition("/")[0].endswith(_KNOWN) and key not in _OLD
+                key for key in sorted(asked - named) if not key.partition("/")[0].endswith(KNOWN) and key not in _OLD
             ]
             if own and alone and group.gpus and not stack.complete:  # of a complete stack placement.py says it
                 yield warning(

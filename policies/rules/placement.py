@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from policies.facts import NodePool, PodGroup, Stack, Workload
 from policies.facts.quantities import items, mapping, quantity
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule, error, warning
 
 from ._places import places, untolerated
 from ._values import amount, gib, listed
+from .karpenter_words import KNOWN
 
 # Label of our own nodes, with the pool's name (components/node_pools.py).
 POOL_LABEL = "llm-serving/pool"
@@ -27,6 +28,8 @@ def pods(stack: Stack) -> Iterator[tuple[Workload, PodGroup]]:
 
 
 def selector(stack: Stack) -> Iterator[Problem]:
+    if not stack.complete:
+        yield from _unmet(stack)
     if not stack.complete or not stack.pools:
         return
     index = places(stack)
@@ -53,6 +56,30 @@ def selector(stack: Stack) -> Iterator[Problem]:
             f"no node pool carries {', '.join(wanted)}, so its pods stay pending",
             f"select labels of a node pool, or leave node_selector out; {hint}",
         )
+
+
+def _unmet(stack: Stack) -> Iterator[Problem]:
+    """Pods of a program that makes cluster and pools, which ask for a label of people's own that no pool has so."""
+    if len(stack.of_type("aws:eks/cluster:Cluster")) != 1 or not stack.pools:
+        return
+    values: dict[str, set[str]] = {}
+    for pool in stack.pools:
+        for key, value in pool.labels.items():
+            values.setdefault(key, set()).add(str(value))
+    alone = all(pool.kind == "karpenter" for pool in stack.pools)  # of keys, then, karpenter_words.py speaks
+    for _, group in pods(stack):
+        for key, wanted in sorted(group.node_selector.items()):
+            here = values.get(key, set())
+            # Labels of other domains are given by cloud, kubelet and discovery, with values not stated here.
+            if key.partition("/")[0].endswith(KNOWN) or str(wanted) in here or (alone and not here):
+                continue
+            close = difflib.get_close_matches(str(wanted), sorted(here), n=1, cutoff=0.5)
+            labels = listed(here) if here else listed(f"{k}={v}" for k in values for v in values[k])
+            yield warning(
+                group.where,
+                f"it asks for nodes with {key}={wanted}, which no node pool here gives: its pods stay pending, unless other nodes come",
+                f"did you mean '{close[0]}'?" if close else f"the pools have {labels}",
+            )
 
 
 def taints(stack: Stack) -> Iterator[Problem]:

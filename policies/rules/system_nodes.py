@@ -30,7 +30,7 @@ def _closed(pool: NodePool) -> tuple[str, ...]:
 
 def system(stack: Stack) -> Iterator[Problem]:
     if not stack.complete:
-        yield from _all_closed(stack)
+        yield from _closed_or_spot(stack)
     if not stack.complete or not stack.cluster_made:
         return
     homes = [p for p in stack.pools if p.kind == "managed" and kept(p) and not _closed(p)]
@@ -38,11 +38,7 @@ def system(stack: Stack) -> Iterator[Problem]:
     if any(not pool.spot for pool in steady):
         return
     if steady:
-        yield warning(
-            steady[0].where,
-            "it is the only pool for the cluster's own pods (CoreDNS, operators, schedulers, Ray heads) and it is spot: they all go at once",
-            "add a small on-demand pool, or leave capacity: spot out",
-        )
+        yield _all_spot(steady[0])
         return
     why = "; ".join(f"'{pool.name}' {_unfit(pool)}" for pool in stack.pools[:6]) or "there is no pool"
     yield error(
@@ -52,8 +48,16 @@ def system(stack: Stack) -> Iterator[Problem]:
     )
 
 
-def _all_closed(stack: Stack) -> Iterator[Problem]:
-    """Taints on all groups of nodes of a program that makes the cluster as well, and nothing else that CoreDNS could run on."""
+def _all_spot(pool: NodePool) -> Problem:
+    return warning(
+        pool.where,
+        "it is the only pool for the cluster's own pods (CoreDNS, operators, schedulers, Ray heads) and it is spot: they all go at once",
+        "add a small on-demand pool, or leave capacity: spot out",
+    )
+
+
+def _closed_or_spot(stack: Stack) -> Iterator[Problem]:
+    """Groups of a program that makes the cluster as well, all of them tainted or spot, and nothing else that CoreDNS could run on."""
     types = [each.type for each in stack.aws]
     dns = [mapping(each.props) for each in stack.aws if mapping(each.props).get("addonName") == "coredns"]
     elsewhere = any(each in types for each in ("aws:eks/fargateProfile:FargateProfile", "aws:autoscaling/group:Group"))
@@ -66,6 +70,10 @@ def _all_closed(stack: Stack) -> Iterator[Problem]:
             f"all groups of nodes are tainted ({listed(sorted({key for pool in groups for key in _closed(pool)}))}): CoreDNS and the other pods of the cluster's own have no node",
             "add a group without taints, of two small instances",
         )
+    open_ = [pool for pool in groups if not _closed(pool)]
+    serves = stack.workloads or any(pool.gpus_per_node for pool in stack.pools)
+    if serves and open_ and all(pool.spot for pool in open_):
+        yield _all_spot(open_[0])
 
 
 def _unfit(pool: NodePool) -> str:

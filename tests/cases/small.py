@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.config import deep_merge, parse
+from components.config import Environment, deep_merge, parse
 from components.plan.assemble import Planned, assemble
 
 Config = dict[str, Any]
@@ -118,9 +118,15 @@ def pool(name: str = "l4", **fields: Any) -> Config:
     return {"node_pools": {name: fields}}
 
 
+PLANNED: list[tuple[Environment, Planned]] = []
+"""What the running test has planned: judged at the pack's door as well (conftest.py)."""
+
+
 def planned(*patches: Config, base: Config = AWS) -> Planned:
     """The plan of a patched environment."""
-    return assemble(parse(config(*patches, base=base)))
+    env = parse(config(*patches, base=base))
+    PLANNED.append((env, assemble(env)))
+    return PLANNED[-1][1]
 
 
 def found(*patches: Config, base: Config = AWS) -> set[tuple[str, str]]:

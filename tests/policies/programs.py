@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import pulumi
+import pytest
 from google.protobuf import json_format
 from pulumi.runtime.mocks import MockMonitor, MockResourceArgs, Mocks
 
-from components import aws, node_pools
+from components import aws, cluster, cluster_software, node_pools
 from components.config import Environment, parse
+from components.llm_service import LlmService
+from components.plan.assemble import Planned
 from policies.facts.wire import Resource, resource
 from tests.components.aws_stacks import CORE, STACKS
 from tests.components.program import PlainMocks
@@ -51,6 +55,26 @@ def declared(function: Callable[[], Any], *, preview: bool = False) -> list[Reso
     pulumi.runtime.set_mocks(mocks, project="llm-serving", stack="test", preview=preview, monitor=_Monitor(mocks, seen))
     pulumi.runtime.test(function)()
     return seen
+
+
+def program(env: Environment, planned: Planned, *, preview: bool = False) -> list[Resource]:
+    """Everything that the program makes of an environment, also where the plan has errors."""
+
+    def body() -> None:
+        kubernetes = cluster.build(env, planned.pools)
+        cluster_software.build(env, planned.pools, kubernetes)
+        for spec in planned.specs:
+            LlmService(
+                spec.name,
+                spec=spec,
+                manifests=planned.manifests[spec.name],
+                findings=(),
+                opts=pulumi.ResourceOptions(provider=kubernetes.provider),
+            )
+
+    with tempfile.NamedTemporaryFile() as kubeconfig, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", kubeconfig.name)
+        return declared(body, preview=preview)
 
 
 def every_pool() -> Environment:

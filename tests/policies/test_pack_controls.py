@@ -4,52 +4,27 @@ from __future__ import annotations
 
 import copy
 import functools
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-import pulumi
 import pytest
 
-from components import cluster, cluster_software
 from components.config import Environment, load_file, parse
-from components.llm_service import LlmService
 from components.plan import assemble
 from policies import stated
 from policies.facts.wire import Resource, manifests
 from policies.judgement import Judged, judge
 from tests.components.shapes import SHAPES
 
-from .programs import declared
+from .programs import program
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-
-
-def program(env: Environment, *, preview: bool = False) -> list[Resource]:
-    """Everything that the program makes."""
-    planned = assemble(env, "test")
-
-    def body() -> None:
-        kubernetes = cluster.build(env, planned.pools)
-        cluster_software.build(env, planned.pools, kubernetes)
-        for spec in planned.specs:
-            LlmService(
-                spec.name,
-                spec=spec,
-                manifests=planned.manifests[spec.name],
-                findings=planned.plan.findings,
-                opts=pulumi.ResourceOptions(provider=kubernetes.provider),
-            )
-
-    with tempfile.NamedTemporaryFile() as kubeconfig, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", kubeconfig.name)
-        return declared(body, preview=preview)
 
 
 @functools.cache
 def shape(name: str) -> tuple[Environment, list[Resource]]:
     env = parse(SHAPES[name])
-    return env, program(env)
+    return env, program(env, assemble(env, "test"))
 
 
 def said(judged: Judged, env: Environment) -> set[tuple[str, str]]:
@@ -120,7 +95,8 @@ def test_no_single_unknown_value_of_a_compliant_service_becomes_an_error(name: s
 def test_the_pack_finds_in_an_environment_on_aws_nothing_that_the_plan_did_not(name: str, preview: bool) -> None:
     env = load_file(f"Pulumi.{name}.yaml")
     known = stated.parse({"models": env.models, "budget": env.budget.model_dump()})
-    plan = {(finding.rule, finding.severity) for finding in assemble(env, name).plan.findings}
-    judged = judge(program(env, preview=preview), known)
+    planned = assemble(env, "test")
+    plan = {(finding.rule, finding.severity) for finding in planned.plan.findings}
+    judged = judge(program(env, planned, preview=preview), known)
     assert said(judged, env) <= plan
     assert judged.open == ()

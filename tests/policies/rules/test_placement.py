@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.facts import Stack, Taint, Toleration
+from policies.facts import AwsResource, Stack, Taint, Toleration
 
 from .stacks import core, found, h100, l4, sentences, stack, with_pool, with_service, with_workers
+
+MADE = AwsResource(type="aws:eks/cluster:Cluster", name="c", where="EKS cluster 'c'", props={})
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,27 @@ def test_a_cpu_group_on_a_gpu_pool_is_a_warning() -> None:
     )
     given = with_service(base, groups=(*base.workloads[0].groups, group))
     assert found(given) == [("placement-gpu-asked", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("selector", "said"),
+    [
+        ({"llm-serving/pool": "l40"}, True),
+        ({"team": "x"}, True),
+        ({"llm-serving/pool": "l4"}, False),
+        ({"nvidia.com/gpu.product": "NVIDIA-L4"}, False),
+        ({"eks.amazonaws.com/nodegroup": "l4"}, False),
+    ],
+)
+def test_a_label_that_no_pool_gives_is_told_where_the_resources_make_the_cluster(
+    selector: dict[str, str], said: bool
+) -> None:
+    given = replace(with_workers(node_selector=selector), complete=False, cluster_made=False)
+    assert (("placement-selector", "warning") in found(replace(given, aws=(MADE,)))) is said
+    assert "placement-selector" not in {rule for rule, _ in found(given)}  # nodes may be anybody's
+
+
+@pytest.mark.parametrize(("spot", "said"), [(True, True), (False, False)])
+def test_a_cluster_whose_only_open_groups_are_spot_is_told_of_by_its_resources(spot: bool, said: bool) -> None:
+    given = stack(pools=(replace(core(), kind="managed", spot=spot), l4()))
+    assert (("pool-system", "warning") in found(replace(given, complete=False, aws=(MADE,)))) is said
