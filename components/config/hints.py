@@ -30,6 +30,18 @@ _GIB |= {
     "tb": 1e12 / 2**30,
 }
 _SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+# Bounds, by pydantic's kind of mistake, in the words of the other hints.
+_BOUNDS = {
+    "greater_than_equal": "at least {ge} is wanted",
+    "less_than_equal": "at most {le} is wanted",
+    "greater_than": "more than {gt} is wanted",
+    "less_than": "less than {lt} is wanted",
+    "too_short": "at least {min_length} is wanted",
+    "too_long": "at most {max_length} are wanted",
+    "string_too_short": "at least {min_length} character is wanted; leave the key out where nothing is meant",
+    "string_too_long": "at most {max_length} characters are wanted",
+    "string_pattern_mismatch": "text of the form {pattern} is wanted",
+}
 _AMOUNT = re.compile(r"\s*[$€]?\s*(\d+(?:\.\d+)?)\s*([A-Za-z%]*)\s*")
 
 
@@ -63,13 +75,13 @@ def instead(
         return f"{nearest(str(given), allowed)}allowed: {', '.join(allowed)}" if allowed else None
     if kind == "string_type" and isinstance(given, (bool, int, float)):
         return f"text is wanted; write it in quotes, as it is meant: {json.dumps(str(given).lower())}"
-    if kind in ("int_parsing", "float_parsing", "int_from_float"):
+    if kind in ("int_parsing", "float_parsing", "int_from_float", "int_type", "float_type"):
         return _number(given, name, "a whole number" if kind.startswith("int") else "a number")
     if kind in ("bool_parsing", "bool_type"):
         return "true or false is wanted"
     if kind == "less_than_equal" and context.get("le") == 1 and isinstance(given, (int, float)) and 1 < given <= 100:
         return f"a part of 1 is wanted: {given / 100:g}"
-    return None
+    return _BOUNDS[kind].format_map(context) if kind in _BOUNDS else None
 
 
 def _item(given: Any) -> str:

@@ -21,8 +21,12 @@ from .environment import Environment
 
 def sentences(error: ValidationError, values: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each mistake in `values`, which pydantic refused with `error`."""
-    for detail in error.errors(include_url=False):
-        yield _sentence(detail, values)
+    details = error.errors(include_url=False)
+    refused = {detail["loc"][:-1] for detail in details}
+    for detail in details:
+        # A list whose items are refused counts as empty.
+        if not (detail["type"] == "too_short" and detail["input"] and detail["loc"] in refused):
+            yield _sentence(detail, values)
 
 
 def _sentence(detail: ErrorDetails, values: Mapping[str, Any]) -> str:

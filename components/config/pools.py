@@ -24,7 +24,8 @@ def _profile(text: str) -> str:
     return plain.lower() if re.fullmatch(r"(all-)?\d+g\.\d+gb\S*", plain, re.IGNORECASE) else plain
 
 
-MigProfile = Annotated[str, AfterValidator(_profile)]
+MigProfile = Annotated[str, AfterValidator(_profile), Field(min_length=1)]
+DriverVersion = Annotated[str, Field(pattern=r"^\d+(\.\d+){0,2}$")]
 
 
 class GpuSharing(Strict):
@@ -75,7 +76,7 @@ class ExistingPool(_Pool):
     """Labels that select the nodes; llm-serving/pool: <name> when not given."""
     spot: bool = False
     """Nodes can be taken away at any time."""
-    driver_version: str | None = None
+    driver_version: DriverVersion | None = None
     """NVIDIA driver on the nodes, e.g. 580.95.05; judged against the image's CUDA."""
     efa: bool = False
     """Nodes have Elastic Fabric Adapters and their device plugin."""
@@ -105,13 +106,13 @@ class AwsPool(_Pool):
     """Purchase option; a reservation is given by `reservation`."""
     reservation: Reservation | None = None
     """Capacity block or ODCR the nodes come from."""
-    ami: str | None = None
+    ami: str | None = Field(default=None, min_length=1)
     """EKS amiType; derived from the instance types (NVIDIA AMI for GPUs, standard for none, ARM where the type is ARM)."""
     ami_id: str | None = Field(default=None, pattern=r"^ami-[0-9a-f]+$")
     """A custom AMI, built on AL2023 (`ami` is then CUSTOM); states its driver in `driver_version`."""
     ami_release: str | None = None
     """Release of the AMI (managed: 1.35.2-20261101, karpenter: v20261101); derived: the newest when nodes are made."""
-    driver_version: str | None = None
+    driver_version: DriverVersion | None = None
     """NVIDIA driver of the AMI; derived from the AMI."""
     desired: NonNegative | None = None
     """Nodes at creation; later changes belong to the autoscaler. Derived: `min`."""
@@ -119,7 +120,7 @@ class AwsPool(_Pool):
     """Availability zones; derived: all of the cluster's, for EFA its first. A reservation's zone must be given."""
     efa: bool = False
     """Give every network card of the type an EFA interface, and let the nodes talk to each other over them."""
-    placement_group: str | None = None
+    placement_group: str | None = Field(default=None, min_length=1, max_length=255)
     """Existing cluster placement group, such as the one an ODCR was made in; derived: one is made for EFA without reservation."""
     root_disk_gib: int | None = Field(default=None, ge=1, le=65536)
     """Root volume; derived from images and weights of the services on the pool."""

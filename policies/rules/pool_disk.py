@@ -23,6 +23,14 @@ SYSTEM_GIB = 20
 
 
 def disk(stack: Stack) -> Iterator[Problem]:
+    for pool in stack.pools:
+        # Bottlerocket's root disk is a data volume of its own, and images of one's own have any size.
+        if (pool.ami_type or "").startswith("AL2023") and pool.root_disk_gib and pool.root_disk_gib < SYSTEM_GIB:
+            yield error(
+                pool.where,
+                f"a root disk of {pool.root_disk_gib} GiB is smaller than the snapshot of EKS' AL2023 images, of {SYSTEM_GIB} GiB: EC2 refuses it",
+                f"set root_disk_gib to {SYSTEM_GIB} or more, or leave it out",
+            )
     suspects = {
         p.name: p for p in stack.pools if p.kind != "existing" and p.root_disk_gib is not None and used(stack, p)
     }
@@ -78,6 +86,12 @@ RULES: tuple[Rule, ...] = (
             "and the image is pulled again."
         ),
         check=disk,
-        sources=("karpenter-provider-aws#4149", "karpenter-provider-aws#3692", "deepseek-using-vllm-on-eks#11"),
+        sources=(
+            "karpenter-provider-aws#4149",
+            "karpenter-provider-aws#3692",
+            "deepseek-using-vllm-on-eks#11",
+            "amazon-eks-ami#1581",
+            "cilium#43051",
+        ),
     ),
 )

@@ -22,7 +22,7 @@ def image(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.kind == "existing":
             continue
-        yield from _ami_id(pool)
+        yield from _ami_id(stack, pool)
         if pool.ami_type is None:
             continue
         try:
@@ -53,13 +53,14 @@ def _at_least(given: str | None, *bound: int) -> bool:
     return numbers is not None and numbers >= bound
 
 
-def _ami_id(pool: NodePool) -> Iterator[Problem]:
+def _ami_id(stack: Stack, pool: NodePool) -> Iterator[Problem]:
     custom = (pool.ami_type or "").upper() == "CUSTOM"
     if pool.ami_id and pool.ami_type and not custom:
         yield error(
             pool.where, f"an AMI id is given and ami is {pool.ami_type}", "set ami: CUSTOM, or leave ami_id out"
         )
-    if custom and not pool.ami_id and pool.kind == "managed":
+    # A reader says CUSTOM of a class whose terms select by tags or names.
+    if custom and not pool.ami_id and (pool.kind == "managed" or stack.complete):
         yield error(pool.where, "ami is CUSTOM and no AMI id is given", "set ami_id")
     if pool.ami_id and pool.driver_version is None and (pool.gpus_per_node or pool.gpu):
         yield warning(

@@ -76,7 +76,9 @@ def _call(pool: NodePool) -> str:
 def labels(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.kind in ("managed", "self_managed"):
-            reserved = [key for key in pool.labels if _reserved(str(key), by_eks=pool.kind == "managed")]
+            reserved = [
+                key for key in pool.labels if _reserved(str(key), by_eks=pool.kind == "managed", written=stack.complete)
+            ]
             if reserved:
                 yield error(
                     pool.where,
@@ -135,8 +137,8 @@ def _eks_lengths(pool: NodePool) -> Iterator[Problem]:
         )
 
 
-def _reserved(key: str, *, by_eks: bool) -> bool:
-    if key in _KUBELET or key in _SET_BY_EKS or "/" not in key:
+def _reserved(key: str, *, by_eks: bool, written: bool) -> bool:
+    if key in _KUBELET or (key in _SET_BY_EKS and not written) or "/" not in key:
         return False
     domain = key.split("/")[0]
     if domain == "eks.amazonaws.com":

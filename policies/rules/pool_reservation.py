@@ -73,11 +73,15 @@ def _types(pool: NodePool) -> Iterator[Problem]:
                 pool.where, f"{message}: Karpenter never starts the others", "give the reservation's type alone"
             )
     families = {name.split(".")[0] for name in pool.instance_types}
-    if pool.reservation_kind == "capacity_block" and families and all(name.startswith("g") for name in families):
+    if (
+        pool.reservation_kind == "capacity_block"
+        and families
+        and not any(name.startswith(("p", "trn")) for name in families)
+    ):
         yield warning(
             pool.where,
             f"Capacity Blocks are offered for P and Trn instances, and it is of {', '.join(sorted(families))}",
-            "use kind: on_demand for a capacity reservation of G instances",
+            "use kind: on_demand for a capacity reservation of such instances",
         )
 
 

@@ -22,6 +22,10 @@ OWN_CARDS = ("p6-b300", "p6e-gb200")
 SCARCE = ("p3", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200")
 
 
+# docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+GROUP_NODES = 450
+
+
 def size(stack: Stack) -> Iterator[Problem]:
     for pool in stack.pools:
         if pool.max is not None and pool.min > pool.max:
@@ -35,6 +39,12 @@ def size(stack: Stack) -> Iterator[Problem]:
                     f"desired {pool.desired} is outside min {low} and max {high}; EKS refuses the node group",
                     "give a number between them, or leave desired out",
                 )
+        if pool.kind == "managed" and (pool.max or 0) > GROUP_NODES:
+            yield warning(
+                pool.where,
+                f"max {pool.max} is more than the {GROUP_NODES} nodes that EKS gives a node group unless the quota is raised",
+                "ask for more in Service Quotas (Amazon EKS, nodes per managed node group), or make two pools",
+            )
         if pool.max == 0 and pool.kind != "existing" and used(stack, pool):
             yield error(pool.where, "max is 0 and services are sent to it", "raise max")
 

@@ -67,6 +67,12 @@ def fields(stack: Stack) -> Iterator[Problem]:
             )
         if sharing.rename_by_default and sharing.strategy == "mps":
             yield error(pool.where, "MPS advertises nvidia.com/gpu and cannot rename it", "leave rename_by_default out")
+        elif sharing.rename_by_default and not sliced:
+            yield error(
+                pool.where,
+                f"rename_by_default is time_slicing's and sharing is {sharing.strategy}: nothing is renamed",
+                "leave rename_by_default out",
+            )
 
 
 def mig_profile(stack: Stack) -> Iterator[Problem]:

@@ -36,9 +36,7 @@ def test_an_unknown_key_at_the_root_is_found() -> None:
 
 def test_negative_replicas_say_what_was_given() -> None:
     (problem,) = problems({"services": {"chat": {"models": {"a": {"replicas": {"min": -1}}}}}})
-    assert (
-        problem == "service 'chat': model 'a': replicas.min: -1 was given; input should be greater than or equal to 0"
-    )
+    assert problem == "service 'chat': model 'a': replicas.min: -1 was given; at least 0 is wanted"
 
 
 def test_an_unknown_app_names_the_apps_there_are() -> None:

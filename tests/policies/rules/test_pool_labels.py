@@ -24,13 +24,18 @@ from .stacks import core, found, karpenter_pool, karpenter_stack, sentences, sta
         ("topology.kubernetes.io/zone", True),
         ("example.com/kubernetes.io", True),
         ("k8s.amazonaws.com/accelerator", True),
-        ("eks.amazonaws.com/nodegroup", True),
+        ("eks.amazonaws.com/nodegroup", False),
         ("team", True),
     ],
 )
 def test_labels_that_a_node_may_give_itself(key: str, taken: bool) -> None:
     given = with_pool(labels={"llm-serving/pool": "l4", key: "x"})
     assert found(given) == ([] if taken else [("pool-labels", "error")])
+
+
+def test_a_group_that_is_read_has_the_label_that_eks_gives() -> None:
+    given = with_pool(labels={"llm-serving/pool": "l4", "eks.amazonaws.com/nodegroup": "l4"})
+    assert ("pool-labels", "error") not in found(replace(given, complete=False))
 
 
 def test_eks_takes_shorter_keys_than_kubernetes_and_no_empty_value() -> None:

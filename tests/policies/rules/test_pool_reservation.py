@@ -28,6 +28,7 @@ def other(**over: object) -> NodePool:
         (other(instance_types=("p5.48xlarge", "p5e.48xlarge"), reservation="cr-1"), ("pool-reservation", "error")),
         (other(instance_types=("p5.48xlarge", "p5.4xlarge"), **BLOCK), ("pool-reservation", "error")),
         (other(instance_types=("g6.2xlarge",), reservation="cr-1", **BLOCK), ("pool-reservation", "warning")),
+        (other(instance_types=("m7i.xlarge",), reservation="cr-1", **BLOCK), ("pool-reservation", "warning")),
         (other(instance_types=("p5en.48xlarge",)), ("pool-reservation-shared", "error")),
         (other(zones=("us-east-1a",)), ("pool-reservation-shared", "error")),
     ],
