@@ -24,12 +24,26 @@ _PLUGINS = ("gpu-operator", "nvidia-device-plugin")
 
 def apply(pools: Iterable[NodePool], releases: Sequence[Release], objects: Iterable[Object]) -> tuple[NodePool, ...]:
     """The pools with the sharing that the stack's device plugins give their nodes; a pool that states its own keeps it."""
-    plugin = next((r for r in releases if r.values_known and _chart(r) in _PLUGINS), None)
+    plugin = _plugin(releases)
     if plugin is None:
         return tuple(pools)
     entries, default = _entries(plugin, objects)
     strategy = mapping(plugin.values.get("mig")).get("strategy") or plugin.values.get("migStrategy")
     return tuple(_shared(pool, entries, default, str(strategy or "single")) for pool in pools)
+
+
+def by_default(releases: Sequence[Release], objects: Iterable[Object]) -> Sharing:
+    """Sharing of any node, where the device plugin's configuration has no other entry that its labels could choose."""
+    plugin = _plugin(releases)
+    if plugin is None:
+        return Sharing()
+    entries, default = _entries(plugin, objects)
+    only = default is not None and set(entries) == {default}
+    return (_slices(entries[default]) if only else None) or Sharing()
+
+
+def _plugin(releases: Sequence[Release]) -> Release | None:
+    return next((r for r in releases if r.values_known and _chart(r) in _PLUGINS), None)
 
 
 def of_bottlerocket(user_data: str) -> Sharing:
@@ -68,19 +82,24 @@ def _shared(pool: NodePool, entries: Mapping[str, Values], default: str | None, 
         kind = str(mapping(entry.get("flags")).get("migStrategy") or strategy)
         found = Sharing(strategy="mig", mig_strategy=kind, mig_profile=profile.removeprefix("all-"))
         return replace(pool, sharing=found)
+    found = _slices(entry)
+    return replace(pool, sharing=found) if found else pool
+
+
+def _slices(entry: Values) -> Sharing | None:
+    """What an entry of the plugin's configuration makes of whole GPUs, where it shares them."""
     sharing = mapping(entry.get("sharing"))
     for key, name in (("mps", "mps"), ("timeSlicing", "time_slicing")):  # with both, mps wins
         chosen = mapping(sharing.get(key))
         for resource in map(mapping, items(chosen.get("resources"))):
             if resource.get("name") == "nvidia.com/gpu":
-                found = Sharing(
+                return Sharing(
                     strategy=name,
                     replicas=whole(resource.get("replicas")),
                     rename_by_default=chosen.get("renameByDefault") is True,
                     fail_requests_greater_than_one=name == "mps" or chosen.get("failRequestsGreaterThanOne") is True,
                 )
-                return replace(pool, sharing=found)
-    return pool
+    return None
 
 
 def _entries(plugin: Release, objects: Iterable[Object]) -> tuple[dict[str, Values], str | None]:

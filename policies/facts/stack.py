@@ -218,6 +218,7 @@ class _Reader:
             gpu_sharing_enabled=(
                 mapping(kai.values.get("global")).get("gpuSharing") is True if kai else known.gpu_sharing_enabled
             ),
+            gpu_sharing=sharing.by_default(releases, self.objects),
             autoscaler=known.autoscaler or self._autoscaler(charts),
             gateway_class=self.gateway_class or known.gateway_class,
             cluster="aws" if self.found.of_type(aws.CLUSTER) else known.cluster,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.facts import NodePool, Stack
+from policies.facts import NodePool, PodGroup, Sharing, Stack
+from policies.facts.sharing import CONFIG_LABEL
 from policies.finding import Problem, Rule, error, warning
 
 from ._places import asks_kai_share, engine_groups, places
@@ -45,21 +46,28 @@ def _reason(pool: NodePool) -> str:
     return {"none": "whole GPUs", "volcano_vgpu": "Volcano vGPU"}.get(sharing.strategy, sharing.strategy)
 
 
+def _sharing(stack: Stack, group: PodGroup) -> tuple[str, Sharing]:
+    """(whose GPUs, how they are shared): of the pod's pool, or where nodes are not declared of any that chooses no other."""
+    pool = places(stack).home(group)
+    if pool is not None:
+        return pool.where, pool.sharing
+    return "nodes", Sharing() if stack.pools or CONFIG_LABEL in group.node_selector else stack.gpu_sharing
+
+
 def one_slice(stack: Stack) -> Iterator[Problem]:
-    index = places(stack)
     for workload in stack.workloads:
         for group in workload.pod_groups:
-            pool = index.home(group)
-            if pool is None or group.gpus <= 1 or group.gpu_resource == VGPU:
+            _, sharing = _sharing(stack, group)
+            if group.gpus <= 1 or group.gpu_resource == VGPU:
                 continue
-            strategy = pool.sharing.strategy
+            strategy = sharing.strategy
             if strategy == "mig":
                 yield error(
                     group.where,
                     f"it asks for {amount(group.gpus)} MIG slices and a CUDA process uses one",
                     "ask for one slice with a larger profile, or for whole GPUs",
                 )
-            elif strategy == "mps" or (strategy == "time_slicing" and pool.sharing.fail_requests_greater_than_one):
+            elif strategy == "mps" or (strategy == "time_slicing" and sharing.fail_requests_greater_than_one):
                 yield error(
                     group.where,
                     f"it asks for {amount(group.gpus)} shared GPUs and the device plugin refuses more than one "
@@ -81,16 +89,14 @@ def parallel(stack: Stack) -> Iterator[Problem]:
             if engine.world < 2 or engine.device == "cpu":
                 continue
             for group in engine_groups(workload, engine):
-                pool = index.home(group)
-                strategy = pool.sharing.strategy if pool is not None else "none"
-                if pool is None or (
-                    strategy not in ("mig", "time_slicing", "mps", "volcano_vgpu") and not asks_kai_share(group)
-                ):
+                where, sharing = _sharing(stack, group)
+                asks = asks_kai_share(group) and index.home(group) is not None
+                if not asks and sharing.strategy not in ("mig", "time_slicing", "mps", "volcano_vgpu"):
                     continue
-                how = "kai" if asks_kai_share(group) else strategy
+                how = "kai" if asks else sharing.strategy
                 yield error(
                     engine.where,
-                    f"{engine.world} GPU workers run on {pool.where}, whose GPUs are shared by {how.replace('_', '-')}: NCCL refuses two workers on "
+                    f"{engine.world} GPU workers run on {where}, whose GPUs are shared by {how.replace('_', '-')}: NCCL refuses two workers on "
                     "one device and has no path between slices",
                     "use tensor and pipeline parallel 1 on a shared GPU, or a pool of whole GPUs",
                 )

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..quantities import mapping
-from .nodes import NodePool
+from .nodes import NodePool, Sharing
 from .values import Values
 from .workloads import Workload
 
@@ -153,6 +153,7 @@ class Stack:
     uses: tuple[Use, ...] = ()
     batch_scheduler: str | None = None  # none | kai | volcano | yunikorn | scheduler-plugins; None: not known
     gpu_sharing_enabled: bool | None = None  # KAI's global.gpuSharing
+    gpu_sharing: Sharing = field(default_factory=Sharing)  # that the device plugin gives nodes which choose no other
     autoscaler: str | None = None  # none | karpenter | cluster_autoscaler; None: not known
     gateway_class: str | None = None  # GatewayClass that is there
     cluster: str | None = None  # aws | existing

@@ -94,3 +94,10 @@ def test_pools_without_gpus_and_stacks_without_a_plugin_are_left_alone() -> None
     cpu = resource("aws:eks/nodeGroup:NodeGroup", "cpu", {"instanceTypes": ["m7i.large"], "scalingConfig": {}})
     assert shared(cpu, operator(**config("sliced", sliced=TIME_SLICING))) == Sharing()
     assert shared(group(**{"nvidia.com/mig.config": "all-1g.10gb"})) == Sharing()
+
+
+def test_the_only_entry_holds_for_nodes_that_are_not_declared() -> None:
+    assert read([operator(**config("sliced", sliced=TIME_SLICING))]).gpu_sharing.replicas == 4
+    assert read([operator(**config("sliced", sliced=TIME_SLICING, whole={"version": "v1"}))]).gpu_sharing == Sharing()
+    assert read([operator(**config(sliced=TIME_SLICING))]).gpu_sharing == Sharing()
+    assert read([]).gpu_sharing == Sharing()

@@ -312,3 +312,13 @@ def test_volcano_vgpu_pods_are_seen_by_ray_through_the_groups_resources() -> Non
     )
     assert found(given) == []
     assert found(with_workers(given, resources={})) == [("sharing-ray-unseen", "warning")]
+
+
+@pytest.mark.parametrize(("sharing", "rules"), [(Sharing(strategy="time_slicing", replicas=4), {"sharing-one-slice"}), (Sharing(), set())])  # fmt: skip
+def test_what_the_device_plugin_does_by_default_holds_where_no_nodes_are_declared(
+    sharing: Sharing, rules: set[str]
+) -> None:
+    workers = with_workers(gpus=2.0, node_selector={})
+    for pools, expected in (((), rules), (workers.pools, set())):
+        given = replace(workers, pools=pools, complete=False, gpu_sharing=sharing)
+        assert {rule for rule, _ in found(given) if rule.startswith("sharing-")} == expected
