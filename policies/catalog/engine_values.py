@@ -156,7 +156,7 @@ LISTS = _names(
 """Lists of text; one text is no list."""
 
 INTEGER_LISTS = _names("cudagraph_capture_sizes device_ids numa_bind_nodes")
-"""Lists of whole numbers."""
+"""Lists of whole numbers; device_ids of GPU UUIDs too."""
 
 MAPPINGS = _names(
     """
@@ -339,7 +339,7 @@ BELOW_MOST = _names("watermark")
 TEXT_OR_MAPPING = _names("model_loader_extra_config pt_load_map_location")
 TEXT_OR_LIST = _names("ignore_patterns")
 TEXT_OR_SWITCH = _names("hf_token")
-NOT_EMPTY = _names("cudagraph_capture_sizes")
+NOT_EMPTY = _names("cudagraph_capture_sizes numa_bind_cpus numa_bind_nodes")
 MAPPINGS_OF: dict[str, str] = {
     "media_io_kwargs": "mapping",
     "model_class_overrides": "text",

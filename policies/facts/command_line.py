@@ -74,9 +74,7 @@ def _flagged(line: Line, word: str, after: deque[str]) -> None:
         _nest(line.args, key, text if equals or not after else after.popleft())
         return
     name = _full(key.replace("-", "_"))
-    if equals and name in COMMA_FLAGS:
-        line.args[name] = [_value(each) for each in text.split(",")]
-    elif equals:
+    if equals:
         # a switch takes no value, and `--enforce-eager=true` is refused: the text stays, so that it can be told from the flag
         line.args[name] = _read(name, text)
     elif name in LIST_FLAGS:
@@ -219,6 +217,8 @@ def _split(script: str) -> list[str]:
 
 
 def _read(name: str, text: str) -> Any:
+    if name in COMMA_FLAGS:  # of vLLM, digits alone are a number: -1 is text (engine/arg_utils.py --device-ids)
+        return [int(each) if each.isdigit() else each for each in map(str.strip, text.split(","))]
     if (name in INTEGERS or name == "max_model_len") and not _WHOLE.fullmatch(
         text
     ):  # 1.048576e+06 is a number of JSON's, and none for argparse

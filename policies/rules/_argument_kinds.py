@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from policies.catalog.engine_args import ENGINE_ARGS, FRONTEND_ARGS
-from policies.catalog.engine_flags import JSON_FLAGS, LIST_FLAGS, NO_FLAG, READABLE
+from policies.catalog.engine_flags import COMMA_FLAGS, JSON_FLAGS, LIST_FLAGS, NO_FLAG, READABLE
 from policies.catalog.engine_values import (
     ABOVE_LEAST,
     ANY_CASE,
@@ -41,6 +41,7 @@ from policies.catalog.engine_values import (
 from policies.facts.quantities import real, switch, whole
 
 from ._engines import Seat
+from ._list_values import MEMBERS
 
 # Each has a rule that says more: parallel-*, topology-backend, gpu-memory-utilization, dtype-capability, quantisation-method,
 # kv-cache-dtype, engine-argument-values.
@@ -199,17 +200,19 @@ def listing(choices: tuple[str, ...]) -> str:
 
 def _list(name: str, value: Any, ray: bool) -> str | None:
     whole_ones = name in INTEGER_LISTS
-    what = "a list of whole numbers" if whole_ones else "a list of texts"
+    what, fits = MEMBERS.get(name, ("a list of whole numbers" if whole_ones else "a list of texts", None))
     if isinstance(value, str) and name in TEXT_OR_LIST:
         return None
     if not isinstance(value, (list, tuple)):
         if ray or name in JSON_FLAGS or isinstance(value, (bool, Mapping)):
             return what
-        value = [value]  # one word after a flag is a list of one
+        value = str(value).split(",") if name in COMMA_FLAGS else [value]  # one word after a flag is a list of one
     elif not ray and not value and name in LIST_FLAGS:
         return "at least one value after the flag"
     if not value and name in NOT_EMPTY:
         return f"{what}, at least one"
+    if fits is not None:
+        return None if fits(value) else what
     if name == "lora_modules":
         named = all("=" in str(each) or {"name", "path"} <= set(_keys(each)) for each in value)
         return None if named else "a list of name=path, or of mappings with name and path"

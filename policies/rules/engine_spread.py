@@ -148,6 +148,12 @@ def backend(stack: Stack) -> Iterator[Problem]:
                 f"distributed_executor_backend is {given!r}; allowed: ray, mp, uni, external_launcher",
                 "leave it out: mp is the default inside one pod",
             )
+        if seat.args.get("device_ids") and (given == "ray" or (seat.ray and seat.on_gpu)):
+            yield warning(
+                seat.engine.where,
+                "device_ids has no effect where Ray starts the workers, each on the GPU that Ray gives it",
+                "leave it out",
+            )
         told = switch(literal_env(seat, _SECOND))
         first = told is False or (told is None and before(vllm_version(stack, seat.workload), _SECOND_SINCE))
         if first and switch(seat.args.get("async_scheduling")) and (given == "ray" or (seat.ray and seat.on_gpu)):

@@ -35,6 +35,11 @@ NEEDS = ("engine-argument-needs", "error")
         ("allowed_media_domains", "example.com", "a list of texts"),
         ("collect_detailed_traces", ["gpu"], "a list of all, model, worker"),
         ("scheduling_policy", "lifo", "fcfs, priority"),
+        (
+            "numa_bind_cpus",
+            [],
+            "a list of CPUs in numactl's words, ranges ascending, such as 0-3 or 0,2,4-7, at least one",
+        ),
         ("tokenizer", "two words", "a repository of the hub (organisation/name) or a folder"),
     ],
 )
@@ -84,6 +89,37 @@ def test_the_whole_sentence() -> None:
 )
 def test_values_that_vllm_takes_pass(changes: dict[str, Any]) -> None:
     assert found(args(whole(), **changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept", "broken"),
+    [
+        ("--device-ids 0,1 --seed 1", [0, 1], False),
+        ("--device-ids=GPU-8d1c,MIG-77ae", ["GPU-8d1c", "MIG-77ae"], False),
+        ("--device-ids $GPUS", ["$GPUS"], False),
+        ("--device-ids 0,0", [0, 0], True),
+        ("--device-ids=0,GPU-8d1c", [0, "GPU-8d1c"], True),
+        ("--numa-bind --numa-bind-nodes 0 1", [0, 1], False),
+        ("--numa-bind --numa-bind-nodes 0 -1", [0, -1], True),
+        ("--numa-bind --numa-bind-cpus 0-3 4,6-7", ["0-3", "4,6-7"], False),
+        ("--numa-bind --numa-bind-cpus 0 3-3", ["0", "3-3"], False),
+        ("--numa-bind --numa-bind-cpus 0-3 7-4", ["0-3", "7-4"], True),
+        ("--numa-bind --numa-bind-cpus 0:3", ["0:3"], True),
+    ],
+)
+def test_lists_of_gpus_cpus_and_nodes_are_read_from_words_and_from_a_script(
+    flags: str, kept: list[Any], broken: bool
+) -> None:
+    for line in (["vllm", "serve", "m", *flags.split()], ["sh", "-c", f"vllm serve m {flags}"]):
+        _, given = command_line(line)
+        assert kept in given.values()
+        assert ("engine-argument-kinds" in {rule for rule, _ in found(args(plain(), **given))}) is broken
+
+
+def test_gpus_by_number_mean_nothing_where_ray_gives_them() -> None:
+    assert found(args(whole(), device_ids=[0])) == [("topology-backend", "warning")]
+    assert found(args(whole(), device_ids="0")) == sorted([KINDS, ("topology-backend", "warning")])
+    assert found(args(plain(), device_ids="0")) == []  # the flag has one text
 
 
 def test_another_vllm_may_have_more_choices_so_it_is_a_warning_there() -> None:
