@@ -12,11 +12,12 @@ from policies.facts.quantities import mapping, switch, whole
 from policies.finding import Problem, Rule, error, warning
 from policies.fit import MemoryEstimate
 
-from ._engines import Seat, on_gpus
+from ._engines import Seat, literal_env, on_gpus
 from .engine_values import as_read
 from .fit import estimate_of
 
 _NO_FULL_GRAPHS = ("NONE", "PIECEWISE", "0", "1")
+_BECOMES = {"PIECEWISE": "NONE", "FULL_AND_PIECEWISE": "FULL"}  # without operations to split at
 
 
 def captures(seat: Seat) -> bool:
@@ -28,6 +29,30 @@ def captures(seat: Seat) -> bool:
 def _full(seat: Seat) -> bool:
     mode = str(mapping(seat.args.get("compilation_config")).get("cudagraph_mode", "")).upper()
     return captures(seat) and mode not in _NO_FULL_GRAPHS and _level(seat) != 1
+
+
+def lost(stack: Stack) -> Iterator[Problem]:
+    for seat in on_gpus(stack):
+        settings = mapping(seat.args.get("compilation_config"))
+        asked = str(settings.get("cudagraph_mode", "")).upper()
+        if asked not in _BECOMES or not captures(seat) or switch(literal_env(seat, "VLLM_USE_BREAKABLE_CUDAGRAPH")):
+            continue
+        mode, fused = settings.get("mode"), mapping(settings.get("pass_config")).get("fuse_attn_quant")
+        if mode is not None and str(mode).upper() not in ("3", "VLLM_COMPILE"):
+            becomes, by, mend = "NONE", f"mode {mode}", "leave mode out, or set cudagraph_mode: FULL"
+        elif settings.get("splitting_ops") == [] and not switch(fused):
+            becomes, by, mend = (
+                _BECOMES[asked],
+                "splitting_ops []",
+                "leave splitting_ops out, or set cudagraph_mode: FULL",
+            )
+        else:
+            continue
+        yield warning(
+            seat.engine.where,
+            f"cudagraph_mode is {asked}, and {by} of compilation_config leaves no pieces to capture: vLLM makes it {becomes}, with a line in the log",
+            mend,
+        )
 
 
 def _level(seat: Seat) -> int | None:
@@ -101,6 +126,16 @@ def _rounded(number: int) -> int:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        id="cuda-graph-pieces",
+        title="Piecewise CUDA graphs have pieces",
+        why=(
+            "Piecewise graphs are captured between the operations at which vLLM's own compilation splits the model. In another compilation mode, or with nothing to "
+            "split at, vLLM drops them and goes on: each step then pays for every kernel launch, and only the log says so."
+        ),
+        check=lost,
+        sources=("vllm 0.29.0: config/compilation.py set_splitting_ops_for_v1, config/vllm.py",),
+    ),
     Rule(
         id="cuda-graph-sizes",
         title="Sizes of CUDA graphs agree",

@@ -12,6 +12,7 @@ from policies.facts import Stack
 from .engine_stacks import args, at, gpu_pool, model, service, stack, whole
 
 SIZES, STATES = [("cuda-graph-sizes", "error")], [("cuda-graph-states", "error")]
+PIECES = [("cuda-graph-pieces", "warning")]
 H100, A100 = ("H100", 81559), ("A100-80G", 81920)
 HYBRID, NANO = "Qwen/Qwen3.5-27B", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
 
@@ -42,6 +43,15 @@ def compiled(**settings: Any) -> Stack:
         (args(whole(), cudagraph_capture_sizes=[1, 2], max_cudagraph_capture_size=4), SIZES),
         (args(compiled(max_cudagraph_capture_size=0), enforce_eager=True), []),
         (args(compiled(max_cudagraph_capture_size=0), optimization_level=0), []),
+        (compiled(splitting_ops=[], cudagraph_mode="piecewise"), PIECES),
+        (compiled(splitting_ops=[], cudagraph_mode="FULL_AND_PIECEWISE"), PIECES),
+        (compiled(mode=0, cudagraph_mode="PIECEWISE"), PIECES),
+        (compiled(mode="none", cudagraph_mode="FULL_AND_PIECEWISE"), PIECES),
+        (compiled(splitting_ops=[], cudagraph_mode="FULL"), []),
+        (compiled(splitting_ops=[]), []),
+        (compiled(splitting_ops=[], cudagraph_mode="PIECEWISE", pass_config={"fuse_attn_quant": True}), []),
+        (compiled(mode=3, cudagraph_mode="PIECEWISE"), []),
+        (args(compiled(mode=0, cudagraph_mode="PIECEWISE"), enforce_eager=True), []),
         (hybrid(), STATES),
         (hybrid(max_num_seqs=256), []),
         (hybrid(max_num_seqs=512), STATES),
