@@ -152,7 +152,43 @@ NESTED_KEYS: dict[str, dict[str, frozenset[str]]] = {
 """Keys of mappings inside them."""
 
 CONFIG_CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
-    "speculative_config": {"method": CHOICES["spec_method"]},
+    "compilation_config": {"compile_cache_save_format": ("binary", "unpacked")},
+    "ec_transfer_config": {"ec_role": ("ec_both", "ec_consumer", "ec_producer")},
+    "eplb_config": {"communicator": ("nixl", "pynccl", "torch_gloo", "torch_nccl"), "policy": ("default",)},
+    "kv_events_config": {"publisher": ("null", "zmq")},
+    "kv_transfer_config": {"kv_load_failure_policy": ("fail", "recompute")},
+    "profiler_config": {
+        "profiler": ("cuda", "proton", "torch"),
+        "proton_backend": ("cupti",),
+        "proton_context": ("python", "shadow"),
+        "proton_data": ("trace", "tree"),
+        "proton_hook": ("triton",),
+        "proton_output_format": ("chrome_trace", "hatchet", "hatchet_msgpack"),
+    },
+    "speculative_config": {
+        "draft_sample_method": ("greedy", "probabilistic"),
+        "method": CHOICES["spec_method"],
+        "rejection_sample_method": ("block", "standard", "synthetic"),
+    },
     "structured_outputs_config": {"backend": ("auto", "guidance", "lm-format-enforcer", "outlines", "xgrammar")},
 }
 """Values of keys that are one of a list."""
+
+CONFIG_LEAST: dict[str, dict[str, int]] = {
+    "diffusion_config": {"canvas_length": 1},
+    "eplb_config": {"log_balancedness_interval": 1, "step_interval": 1, "window_size": 1},
+    "profiler_config": {
+        "active_iterations": 1,
+        "delay_iterations": 0,
+        "max_iterations": 0,
+        "wait_iterations": 0,
+        "warmup_iterations": 0,
+    },
+    "speculative_config": {
+        "draft_tensor_parallel_size": 1,
+        "dspark_draft_topk": 1,
+        "max_model_len": 1,
+        "prompt_lookup_min": 1,
+    },
+}
+"""The least that keys take which are whole numbers, but for those that have a rule of their own."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policies.catalog.engine_configs import CONFIG_CHOICES, CONFIG_KEYS, NESTED_KEYS
+from policies.catalog.engine_configs import CONFIG_CHOICES, CONFIG_KEYS, CONFIG_LEAST, NESTED_KEYS
 from policies.catalog.engine_values import CHOICES, READ_IN
 from policies.catalog.lookup import closest_names
 from policies.facts import Stack
+from policies.facts.quantities import whole
 from policies.finding import Problem, Rule, error, warning
 
 from ._argument_kinds import LONGEST, allowed, listing
@@ -68,6 +69,14 @@ def keys(stack: Stack) -> Iterator[Problem]:
                         seat.engine.where,
                         f"{name}.{key} is {value[key]!r}; allowed: {listing(choices)}",
                         f"did you mean '{near[0]}'?" if near else "give one of these",
+                    )
+            for key, least in CONFIG_LEAST.get(str(name), {}).items():
+                number = whole(value.get(key))
+                if number is not None and number < least:
+                    yield say(
+                        seat.engine.where,
+                        f"{name}.{key} is {number}; allowed: a whole number from {least}",
+                        "give that, or leave it out",
                     )
             inside = [(f"{name}.{key}", value.get(key), its) for key, its in NESTED_KEYS.get(str(name), {}).items()]
             for path, given, its in [(str(name), value, known), *inside]:

@@ -159,6 +159,34 @@ def test_a_choice_inside_a_mapping_is_one_of_vllms() -> None:
     assert "did you mean 'ngram'?" in sentences(given, KEYS[0])[0]
 
 
+_CLEAN: dict[str, dict[str, Any]] = {
+    "profiler_config": {"profiler": "torch", "torch_profiler_dir": "/traces", "delay_iterations": 0},
+    "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4},
+    "eplb_config": {"window_size": 1, "communicator": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "allowed"),
+    [
+        ("eplb_config", "log_balancedness_interval", 0, "a whole number from 1"),
+        ("eplb_config", "communicator", "nccl", "nixl, pynccl, torch_gloo, torch_nccl"),
+        ("profiler_config", "active_iterations", 0, "a whole number from 1"),
+        ("profiler_config", "max_iterations", -1, "a whole number from 0"),
+        ("profiler_config", "profiler", "pytorch", "cuda, proton, torch"),
+        ("speculative_config", "prompt_lookup_min", 0, "a whole number from 1"),
+        ("speculative_config", "draft_sample_method", "random", "greedy, probabilistic"),
+    ],
+)
+def test_a_number_or_a_word_inside_a_mapping_is_one_that_vllm_takes(
+    name: str, key: str, value: Any, allowed: str
+) -> None:
+    clean = args(plain(), **{name: _CLEAN[name]})
+    assert KEYS not in found(clean)
+    (text,) = sentences(args(clean, **{name: {**_CLEAN[name], key: value}}), KEYS[0])
+    assert f"{name}.{key} is {value!r}; allowed: {allowed};" in text
+
+
 def test_switches_are_read_as_vllm_reads_them() -> None:
     for on in (True, 1, "true"):
         config = {"model_loading_config": {"model_id": "m"}, "engine_kwargs": {"enable_expert_parallel": on}}
