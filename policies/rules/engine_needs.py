@@ -5,7 +5,8 @@ Not for: parallel sizes against model and GPUs (parallelism.py), batch sizes and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.facts import Stack
 from policies.facts.quantities import mapping, real, switch, whole
@@ -152,6 +153,18 @@ NEEDS: tuple[Need, ...] = (
         lambda seat: seat.args.get("mm_tensor_ipc") != "torch_shm" or not _sees(seat) or _hands_over(seat),
     ),
     Need(
+        "pooler_config",
+        "pooling_type alone, or the types of sequences and tokens without it",
+        "leave pooling_type out of it",
+        lambda seat: _one_way(mapping(seat.args.get("pooler_config"))),
+    ),
+    Need(
+        "profiler_config",
+        "profiler torch and torch_profiler_dir together",
+        "give both, or leave both out of it",
+        lambda seat: _writes_traces(mapping(seat.args.get("profiler_config"))),
+    ),
+    Need(
         "renderer_num_workers",
         "mm_processor_cache_gb 0 for a model that sees and embeds",
         "leave it out, or set mm_processor_cache_gb: 0",
@@ -177,6 +190,14 @@ NEEDS: tuple[Need, ...] = (
     ),
     Need("use_replayssm", "a model with Mamba layers", "leave it out", lambda seat: not seat.row or _has_state(seat)),
 )
+
+
+def _one_way(pooler: Mapping[str, Any]) -> bool:
+    return not pooler.get("pooling_type") or not (pooler.get("seq_pooling_type") or pooler.get("tok_pooling_type"))
+
+
+def _writes_traces(profiler: Mapping[str, Any]) -> bool:
+    return (profiler.get("profiler") == "torch") == bool(profiler.get("torch_profiler_dir"))
 
 
 def _sees(seat: Seat) -> bool:

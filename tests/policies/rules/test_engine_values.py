@@ -204,6 +204,9 @@ def test_switches_are_read_as_vllm_reads_them() -> None:
         ({"spec_tokens": 3}, "spec_model, spec_method or speculative_config"),
         ({"speculative_config": {"method": "ngram"}}, "num_speculative_tokens in it"),
         ({"default_mm_loras": {"image": "/lora"}}, "a multimodal model"),
+        ({"pooler_config": {"pooling_type": "MEAN", "seq_pooling_type": "CLS"}}, "pooling_type alone"),
+        ({"profiler_config": {"profiler": "torch"}}, "profiler torch and torch_profiler_dir together"),
+        ({"profiler_config": {"torch_profiler_dir": "/traces"}}, "profiler torch and torch_profiler_dir together"),
         ({"use_replayssm": True}, "a model with Mamba layers"),
         ({"kv_transfer_config": {}}, "kv_connector in it"),
         ({"collect_detailed_traces": ["model"]}, "otlp_traces_endpoint"),
@@ -240,6 +243,7 @@ def test_an_argument_without_what_it_needs_is_refused(changes: dict[str, Any], n
         {"enable_return_routed_experts": True},
         {"mm_shm_cache_max_object_size_mb": 64},  # no images here
         {"load_format": "runai_streamer"},
+        {"pooler_config": {"pooling_type": "MEAN"}, "profiler_config": {"profiler": "cuda"}},
         {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
         {"speculative_config": {"model": "org/draft"}},  # an MTP or EAGLE head says how many itself
     ],
