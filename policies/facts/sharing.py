@@ -38,8 +38,8 @@ def by_default(releases: Sequence[Release], objects: Iterable[Object]) -> Sharin
     if plugin is None:
         return Sharing()
     entries, default = _entries(plugin, objects)
-    only = default is not None and set(entries) == {default}
-    return (_slices(entries[default]) if only else None) or Sharing()
+    only = entries.get(default or "") if len(entries) == 1 else None
+    return (_slices(only) if only else None) or Sharing()
 
 
 def _plugin(releases: Sequence[Release]) -> Release | None:
@@ -82,8 +82,8 @@ def _shared(pool: NodePool, entries: Mapping[str, Values], default: str | None, 
         kind = str(mapping(entry.get("flags")).get("migStrategy") or strategy)
         found = Sharing(strategy="mig", mig_strategy=kind, mig_profile=profile.removeprefix("all-"))
         return replace(pool, sharing=found)
-    found = _slices(entry)
-    return replace(pool, sharing=found) if found else pool
+    slices = _slices(entry)
+    return replace(pool, sharing=slices) if slices else pool
 
 
 def _slices(entry: Values) -> Sharing | None:
