@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
@@ -38,6 +39,13 @@ _HOST = r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*
 _SOURCES = {"ContainerResource": "containerResource", "External": "external", "Object": "object", "Pods": "pods", "Resource": "resource"}  # fmt: skip
 
 
+def _network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(str(text), strict=False)
+    except ValueError:
+        return None
+
+
 def _networks(key: str, inside: str = "") -> Check:
     """Addresses of networks; `inside`: within the network that another field names."""
 
@@ -46,11 +54,7 @@ def _networks(key: str, inside: str = "") -> Check:
         for text in items(at.get(key)) or [at.get(key)]:
             if not isinstance(text, str) or not known(text):
                 continue
-            try:
-                network = ipaddress.ip_network(text, strict=False)
-                around = ipaddress.ip_network(str(outer), strict=False) if outer else None
-            except ValueError:
-                network = around = None
+            network, around = _network(text), _network(outer)
             if "/" not in text or network is None:
                 return f"{key} is '{text}'", "give an address and a prefix length, such as 10.0.0.0/16"
             if around is not None and network.version == around.version and not network.subnet_of(around):  # type: ignore[arg-type]
