@@ -35,7 +35,7 @@ else
 	@$(PY) -m components.preflight $(CONFIG)
 endif
 
-test: lint fast engine e2e modes software ## every test that CI runs, those on one-node clusters as well
+test: lint fast engine e2e software ## every test that CI runs, those on one-node clusters as well
 
 fast: .venv/.stamp ## the tests that need neither the cluster nor the engines
 	@$(PY) -m pytest -n auto
