@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 from policies.facts.quantities import items, mapping, quantity, whole
@@ -24,25 +25,36 @@ Rows: TypeAlias = tuple[tuple[str, Check], ...]  # path to a mapping ("spec.rule
 def refused(values: Values, rows: Rows) -> Iterator[tuple[str, str]]:
     """(what is wrong and where, what to do) of each row that the object breaks."""
     for path, check in rows:
-        for place, at in _at(values, path.split(".") if path else [], ""):
+        steps = _steps(path)
+        if steps and steps[0][0] not in values:
+            continue
+        for place, at in _at(values, steps, ""):
             found = check(at)
             if found:
                 yield f"{place}: {found[0]}" if place else found[0], found[1]
 
 
-def _at(values: Any, path: list[str], place: str) -> Iterator[tuple[str, Values]]:
-    if not path:
+@cache
+def _steps(path: str) -> tuple[tuple[str, bool], ...]:
+    """(field, whether it is a list whose items are meant) from the outside to the inside."""
+    return tuple((name.removesuffix("[]"), name.endswith("[]")) for name in path.split(".")) if path else ()
+
+
+def _at(values: Any, steps: tuple[tuple[str, bool], ...], place: str) -> Iterator[tuple[str, Values]]:
+    if not steps:
         if isinstance(values, Mapping) and values:
             yield place, values
         return
-    name = path[0].removesuffix("[]")
+    (name, several), *rest = steps
+    inner = values.get(name) if isinstance(values, Mapping) else None
+    if not inner:
+        return
     here = f"{place}.{name}" if place else name
-    inner = mapping(values).get(name)
-    if path[0] == name:
-        yield from _at(inner, path[1:], here)
+    if not several:
+        yield from _at(inner, tuple(rest), here)
         return
     for number, each in enumerate(items(inner)):
-        yield from _at(each, path[1:], f"{here}[{number}]")
+        yield from _at(each, tuple(rest), f"{here}[{number}]")
 
 
 def known(value: Any) -> bool:
@@ -55,6 +67,8 @@ def within(key: str, least: float | None = None, most: float | None = None) -> C
 
     def check(at: Values) -> tuple[str, str] | None:
         text = at.get(key)
+        if text is None:
+            return None
         number = quantity(text)
         if number is None and isinstance(text, str) and text.endswith("%"):
             number = whole(text[:-1])

@@ -152,7 +152,7 @@ def _trigger(at: Values) -> tuple[str, str] | None:
         return f"metricType Utilization is for cpu and memory, and this is {at.get('type')}", "use AverageValue"
     if at.get("type") != "prometheus":
         return None
-    missing = [key for key in ("query", "serverAddress", "threshold") if given.get(key) in (None, "")]
+    missing = [key for key in ("query", "threshold") if given.get(key) in (None, "")]
     if missing and not (missing == ["threshold"] and given.get("valueLocation")):
         return f"its metadata has no {missing[0]}", f"give it {missing[0]}"
     return form("threshold", r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", "a number")(given)
