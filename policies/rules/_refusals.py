@@ -12,14 +12,26 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
+from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity, whole
 from policies.facts.wire import PLACEHOLDER
+from policies.finding import Problem, error
 
 from ._values import listed
 
 Values: TypeAlias = Mapping[str, Any]
 Check: TypeAlias = Callable[[Values], tuple[str, str] | None]  # (what is wrong, what to do)
 Rows: TypeAlias = tuple[tuple[str, Check], ...]  # path to a mapping ("spec.rules[].filters[]"), and what is asked of it
+Table: TypeAlias = Mapping[tuple[str, str], tuple[str, Rows]]  # (kind, API group) -> (who refuses it, rows)
+NOTHING: tuple[Any, ...] = (None, "", [], {})  # as the API server leaves a field out
+
+
+def of_objects(table: Table, stack: Stack) -> Iterator[Problem]:
+    """The check of a rule: what is refused of the stack's objects of these kinds."""
+    for item in stack.of_kind(*{kind for kind, _ in table}):
+        by, rows = table.get((item.kind, item.api_version.rpartition("/")[0]), ("", ()))
+        for message, mend in refused(item.manifest, rows):
+            yield error(item.where, f"{message}: {by} refuses it", mend)
 
 
 def refused(values: Values, rows: Rows) -> Iterator[tuple[str, str]]:
@@ -45,16 +57,16 @@ def _at(values: Any, steps: tuple[tuple[str, bool], ...], place: str) -> Iterato
         if isinstance(values, Mapping) and values:
             yield place, values
         return
-    (name, several), *rest = steps
+    (name, several), rest = steps[0], steps[1:]
     inner = values.get(name) if isinstance(values, Mapping) else None
     if not inner:
         return
     here = f"{place}.{name}" if place else name
     if not several:
-        yield from _at(inner, tuple(rest), here)
+        yield from _at(inner, rest, here)
         return
     for number, each in enumerate(items(inner)):
-        yield from _at(each, tuple(rest), f"{here}[{number}]")
+        yield from _at(each, rest, f"{here}[{number}]")
 
 
 def known(value: Any) -> bool:
@@ -84,7 +96,7 @@ def together(*keys: str) -> Check:
     """Fields that exclude each other."""
 
     def check(at: Values) -> tuple[str, str] | None:
-        given = [key for key in keys if at.get(key) not in (None, "", [], {})]
+        given = [key for key in keys if at.get(key) not in NOTHING]
         return (f"it has {listed(given)}", "keep one of them") if len(given) > 1 else None
 
     return check
@@ -124,7 +136,7 @@ def only(key: str, value: object, *others: str) -> Check:
     """Where a field has this value, these others must be there."""
 
     def check(at: Values) -> tuple[str, str] | None:
-        missing = [other for other in others if at.get(other) in (None, "", [], {})]
+        missing = [other for other in others if at.get(other) in NOTHING]
         return (f"{key} is {value} and it has no {', '.join(missing)}", f"give it {missing[0]}") if at.get(key) == value and missing else None  # fmt: skip
 
     return check
@@ -134,7 +146,7 @@ def without(key: str, value: object, *others: str) -> Check:
     """Where a field has this value, these others may not be there."""
 
     def check(at: Values) -> tuple[str, str] | None:
-        given = [other for other in others if at.get(other) not in (None, "", [], {})]
+        given = [other for other in others if at.get(other) not in NOTHING]
         return (f"{key} is {value}, which takes no {listed(given)}", f"leave {given[0]} out") if at.get(key) == value and given else None  # fmt: skip
 
     return check
@@ -162,6 +174,11 @@ def form(key: str, pattern: str, what: str) -> Check:
     return check
 
 
+def share(key: str) -> Check:
+    """A number of pods, or a part of them."""
+    return form(key, r"\d+|\d{1,2}%|100%", "a number, or a percentage to 100%")
+
+
 def unlike(key: str, *fields: str, what: str = "") -> Check:
     """No two entries of a list are alike in these fields (none: in the entry itself)."""
 
@@ -182,7 +199,7 @@ def filled(*keys: str) -> Check:
     """Fields that may not be missing or empty."""
 
     def check(at: Values) -> tuple[str, str] | None:
-        empty = [key for key in keys if at.get(key) in (None, "", [], {})]
+        empty = [key for key in keys if at.get(key) in NOTHING]
         return (f"it has no {empty[0]}", f"give it {empty[0]}") if empty else None
 
     return check

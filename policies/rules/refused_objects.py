@@ -8,26 +8,28 @@ Not for: fields and choices of a schema (object_schema.py), whether what is name
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, whole
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule
 
 from ._refusals import (  # fmt: skip
     Check,
     Rows,
+    Table,
     Values,
     choice,
     filled,
     form,
     known,
     needs,
+    of_objects,
     one_of,
     only,
-    refused,
     regex,
+    share,
     unlike,
     within,
     without,
@@ -191,50 +193,49 @@ _SCALING: Rows = (
     ("", choice("selectPolicy", "Max", "Min", "Disabled")),
 )
 _PEERS: Rows = (("", _peer), ("ipBlock", _networks("cidr")), ("ipBlock", _networks("except", "cidr")))
-# kind -> (API group, who refuses it, rows)
-TABLE: Mapping[str, tuple[str, str, Rows]] = {
-    "Service": ("", "the API server", (
+TABLE: Table = {
+    ("Service", ""): ("the API server", (
         ("spec", only("type", "ExternalName", "externalName")),
         ("spec", _traffic),
         ("spec", needs("loadBalancerClass", "type", "LoadBalancer")),
         ("spec", choice("sessionAffinity", "None", "ClientIP")),
         ("spec", _networks("loadBalancerSourceRanges")),
     )),
-    "HorizontalPodAutoscaler": ("autoscaling", "the API server", (
+    ("HorizontalPodAutoscaler", "autoscaling"): ("the API server", (
         ("spec.metrics[]", _metric),
         *_under("spec.behavior.scaleUp", _SCALING),
         *_under("spec.behavior.scaleDown", _SCALING),
         *((f"spec.metrics[].{source}.target", within("averageValue", 1e-3)) for source in ("pods", "external")),
     )),
-    "PodDisruptionBudget": ("policy", "the API server", (
+    ("PodDisruptionBudget", "policy"): ("the API server", (
         ("spec", within("minAvailable", 0)), ("spec", within("maxUnavailable", 0)),
-        ("spec", form("maxUnavailable", r"\d+|\d{1,2}%|100%", "a number, or a percentage to 100%")),
-        ("spec", form("minAvailable", r"\d+|\d{1,2}%|100%", "a number, or a percentage to 100%")),
+        ("spec", share("maxUnavailable")),
+        ("spec", share("minAvailable")),
         ("spec", choice("unhealthyPodEvictionPolicy", "AlwaysAllow", "IfHealthyBudget")),
     )),
-    "NetworkPolicy": ("networking.k8s.io", "the API server", (
+    ("NetworkPolicy", "networking.k8s.io"): ("the API server", (
         *_under("spec.ingress[].from[]", _PEERS), *_under("spec.egress[].to[]", _PEERS),
         ("spec.ingress[].ports[]", _end), ("spec.egress[].ports[]", _end),
     )),
-    "ScaledObject": ("keda.sh", "KEDA", (
+    ("ScaledObject", "keda.sh"): ("KEDA", (
         ("spec", _scalers), ("spec", filled("triggers")), ("spec", unlike("triggers", "name")),
         ("spec.fallback", within("failureThreshold", 0)), ("spec.fallback", within("replicas", 0)),
         ("spec.triggers[]", _trigger),
     )),
-    "ServiceMonitor": ("monitoring.coreos.com", "Prometheus Operator", _under("spec.endpoints[]", _ENDPOINT)),
-    "PodMonitor": ("monitoring.coreos.com", "Prometheus Operator", _under("spec.podMetricsEndpoints[]", _ENDPOINT)),
-    "PrometheusRule": ("monitoring.coreos.com", "Prometheus Operator's webhook", (
+    ("ServiceMonitor", "monitoring.coreos.com"): ("Prometheus Operator", _under("spec.endpoints[]", _ENDPOINT)),
+    ("PodMonitor", "monitoring.coreos.com"): ("Prometheus Operator", _under("spec.podMetricsEndpoints[]", _ENDPOINT)),
+    ("PrometheusRule", "monitoring.coreos.com"): ("Prometheus Operator's webhook", (
         ("spec", unlike("groups", "name", what="group a name of its own and name")),
         ("spec.groups[].rules[]", one_of("alert", "record")), ("spec.groups[].rules[]", _rule),
         ("spec.groups[].rules[]", form("for", _DURATION, "a duration such as 5m")),
         ("spec.groups[].rules[]", form("record", r"[a-zA-Z_:][a-zA-Z0-9_:]*", "letters, digits, _ and :")),
     )),
-    "InferencePool": ("inference.networking.k8s.io", "the API server", (
+    ("InferencePool", "inference.networking.k8s.io"): ("the API server", (
         ("spec", unlike("targetPorts", "number")),
         ("spec.endpointPickerRef", lambda at: ("it names a Service and no port", "give port: {number: 9002}") if at.get("kind", "Service") == "Service" and "port" not in at else None),
     )),
-    "InferenceObjective": ("inference.networking.x-k8s.io", "the API server", (("spec", filled("poolRef")),)),
-    "Gateway": ("gateway.networking.k8s.io", "the API server", (
+    ("InferenceObjective", "inference.networking.x-k8s.io"): ("the API server", (("spec", filled("poolRef")),)),
+    ("Gateway", "gateway.networking.k8s.io"): ("the API server", (
         ("spec", filled("listeners")), ("spec", unlike("listeners", "name")),
         ("spec", unlike("listeners", "port", "protocol", "hostname")),
         ("spec.listeners[]", without("protocol", "HTTP", "tls")),
@@ -242,7 +243,7 @@ TABLE: Mapping[str, tuple[str, str, Rows]] = {
         ("spec.listeners[]", lambda at: ("tls.mode is Passthrough, which is for TLS", "set protocol: TLS, or mode: Terminate") if at.get("protocol") == "HTTPS" and mapping(at.get("tls")).get("mode") == "Passthrough" else None),
         ("spec.listeners[].tls", lambda at: ("it ends TLS and has no certificateRefs", "name a Secret of the certificate") if at.get("mode", "Terminate") == "Terminate" and not at.get("certificateRefs") and not at.get("options") else None),
     )),
-    "HTTPRoute": ("gateway.networking.k8s.io", "the API server", (
+    ("HTTPRoute", "gateway.networking.k8s.io"): ("the API server", (
         ("spec", form("hostnames", rf"(?!\d+(\.\d+){{3}}$){_HOST}", "names, no addresses or ports")),
         ("spec.rules[]", _filters), ("spec.rules[].filters[]", _filter), ("spec.rules[].matches[].path", _path),
         ("spec.rules[].backendRefs[]", _backend), ("spec.rules[].backendRefs[]", within("weight", 0, 1000000)),
@@ -253,11 +254,7 @@ TABLE: Mapping[str, tuple[str, str, Rows]] = {
 
 
 def objects(stack: Stack) -> Iterator[Problem]:
-    for item in stack.of_kind(*TABLE):
-        group, by, rows = TABLE[item.kind]
-        if item.api_version.rpartition("/")[0] == group:
-            for message, mend in refused(item.manifest, rows):
-                yield error(item.where, f"{message}: {by} refuses it", mend)
+    return of_objects(TABLE, stack)
 
 
 RULES: tuple[Rule, ...] = (

@@ -24,6 +24,7 @@ from ._refusals import (  # fmt: skip
     needs,
     one_of,
     refused,
+    share,
     together,
     unlike,
     within,
@@ -92,7 +93,6 @@ _POD: Rows = (
     ("volumes[].projected.sources[].serviceAccountToken", within("expirationSeconds", 600)),
     ("volumes[].ephemeral", filled("volumeClaimTemplate")),
 )  # fmt: skip
-_PERCENT = r"\d+|\d{1,2}%|100%"
 _ALWAYS: Rows = (
     ("", within("replicas", 0)),
     ("template.spec", choice("restartPolicy", "Always")),
@@ -101,7 +101,7 @@ _ALWAYS: Rows = (
 _SPECS: Mapping[str, tuple[str, Rows]] = {
     "Deployment": ("the API server", (
         *_ALWAYS, ("strategy", without("type", "Recreate", "rollingUpdate")),
-        ("strategy.rollingUpdate", form("maxUnavailable", _PERCENT, "a number, or a percentage to 100%")),
+        ("strategy.rollingUpdate", share("maxUnavailable")),
     )),
     "StatefulSet": ("the API server", (*_ALWAYS, ("updateStrategy.rollingUpdate", within("partition", 0)), ("volumeClaimTemplates[].spec.resources", filled("requests")))),
     "DaemonSet": ("the API server", _ALWAYS),

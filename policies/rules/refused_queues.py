@@ -7,13 +7,27 @@ queues that are named are there (queues.py, kueue.py, scheduler_pods.py), or qua
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from policies.facts import Stack
 from policies.facts.quantities import items, mapping, quantity, whole
-from policies.finding import Problem, Rule, error
+from policies.finding import Problem, Rule
 
-from ._refusals import Rows, Values, choice, filled, form, known, needs, one_of, refused, together, unlike, within
+from ._refusals import (
+    Rows,
+    Table,
+    Values,
+    choice,
+    filled,
+    form,
+    known,
+    needs,
+    of_objects,
+    one_of,
+    together,
+    unlike,
+    within,
+)
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
@@ -152,8 +166,7 @@ _CLAIM: Rows = (
     ("devices.requests[].exactly", within("count", 1)),
     ("devices.requests[].exactly", lambda at: ("allocationMode All has a count", "leave count out") if at.get("allocationMode") == "All" and at.get("count") else None),
 )  # fmt: skip
-# (kind, API group) -> (who refuses it, rows)
-TABLE: Mapping[tuple[str, str], tuple[str, Rows]] = {
+TABLE: Table = {
     ("Job", "batch.volcano.sh"): ("Volcano's webhook", (
         *((("spec", within(key, 0))) for key in ("maxRetry", "minAvailable", "ttlSecondsAfterFinished")),
         ("spec.networkTopology", _TIERS), ("spec.tasks[]", within("minAvailable", 0)), ("spec.tasks[]", _parts), ("spec", _after),
@@ -189,10 +202,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, Rows]] = {
 
 
 def objects(stack: Stack) -> Iterator[Problem]:
-    for item in stack.of_kind(*{kind for kind, _ in TABLE}):
-        by, rows = TABLE.get((item.kind, item.api_version.rpartition("/")[0]), ("", ()))
-        for message, mend in refused(item.manifest, rows):
-            yield error(item.where, f"{message}: {by} refuses it", mend)
+    return of_objects(TABLE, stack)
 
 
 RULES: tuple[Rule, ...] = (
